@@ -6,7 +6,7 @@
  *
  * The signatures are those of keys that mean nothing, so they are dropped with the framing; what is left is the object.
  * Strict: sizes are hexadecimal and bounded, lines are at most AWS_LINE_MAX, nothing may follow the end. The input
- *comes in pieces of any length; bytes of the object are appended to `out` as they come.
+ * comes in pieces of any length; bytes of the object are appended to `out` as they come.
  */
 #pragma once
 
@@ -25,5 +25,5 @@ struct aws_chunked {
 
 /* False: malformed, for good. A zeroed struct begins. */
 bool aws_chunked_feed(struct aws_chunked *c, struct str in, struct buf *out);
-/* The last chunk and the empty line behind it have come. */
+/* The last chunk and the empty line after it have come. */
 bool aws_chunked_ended(const struct aws_chunked *c);

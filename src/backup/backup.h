@@ -9,8 +9,8 @@
  *	atoll-backup drop ID...      deletes them
  *
  * It answers on stdout, one JSON object a line: {"stream":N} while it works (a load: {"checked":N} before),
- *{"manifest":…} for each of a list, and as the last line {"done":true} or {"error":{"code","message"}}. It ends with
- *the daemon.
+ * {"manifest":…} for each of a list, and as the last line {"done":true} or {"error":{"code","message"}}. It ends with
+ * the daemon.
  *
  * A backup is two objects: ID.zst, the compressed stream, and ID.json, its manifest, written last. A backup without a
  * manifest does not exist. ID.hidden beside them hides it.

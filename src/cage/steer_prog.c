@@ -127,7 +127,7 @@ static void four(struct assembly *a)
 	static const struct {
 		uint32_t range;
 		int bits;
-	} private[] = {{0x0a000000, 8}, {0xac100000, 12}, {0xc0a80000, 16}, {0xa9fe0000, 16}, {0x64400000, 10},
+	} private_ranges[] = {{0x0a000000, 8}, {0xac100000, 12}, {0xc0a80000, 16}, {0xa9fe0000, 16}, {0x64400000, 10},
 		{0xc0000000, 24}};
 	load_net(a, ADDR, offsetof(struct bpf_sk_lookup, local_ip4));
 	jump_range(a, 0x7f000000, 8, L_PASS);
@@ -135,8 +135,8 @@ static void four(struct assembly *a)
 	jump(a, BPF_JGE, ADDR, 0xe0000000, L_REFUSE);
 	jump(a, BPF_JLT, ADDR, 0x01000000, L_REFUSE);
 	jump(a, BPF_JEQ, PORT, 53, L_GO);
-	for (size_t i = 0; i < ARRAY_LEN(private); i++)
-		jump_range(a, private[i].range, private[i].bits, L_PRIVATE);
+	for (size_t i = 0; i < ARRAY_LEN(private_ranges); i++)
+		jump_range(a, private_ranges[i].range, private_ranges[i].bits, L_PRIVATE);
 	go(a, L_PORT);
 }
 

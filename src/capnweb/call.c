@@ -8,19 +8,19 @@
 
 /* ---- later: the hook has not settled ---- */
 
-struct late {
+struct late_call {
 	struct list node;
 	struct waiter w;
 	struct capnweb *s;
-	struct hook *on, *result;
+	struct cw_hook *on, *result;
 	struct doc *doc;
 	const struct json *path, *code; /* code: a remap */
 	struct payload *args;		/* neither: a property */
-	struct hook *caps[CAPNWEB_PATH_MAX];
+	struct cw_hook *caps[CAPNWEB_PATH_MAX];
 	size_t caps_n;
 };
 
-static void late_free(struct late *l)
+static void late_free(struct late_call *l)
 {
 	list_del(&l->node);
 	list_del(&l->w.node);
@@ -36,13 +36,13 @@ static void late_free(struct late *l)
 void late_free_all(struct capnweb *s)
 {
 	while (!list_empty(&s->lates))
-		late_free(list_entry(s->lates.next, struct late, node));
+		late_free(list_entry(s->lates.next, struct late_call, node));
 }
 
 static void late_run(struct waiter *w)
 {
-	struct late *l = container_of(w, struct late, w);
-	struct hook *on = hook_follow(l->on), *h = NULL;
+	struct late_call *l = container_of(w, struct late_call, w);
+	struct cw_hook *on = hook_follow(l->on), *h = NULL;
 	if (on->kind == HOOK_PENDING) { /* it settled to another promise */
 		list_push(&on->waiters, &l->w.node);
 		return;
@@ -64,10 +64,10 @@ static void late_run(struct waiter *w)
 	late_free(l);
 }
 
-static struct late *late_new(struct hook *on, struct doc *doc, const struct json *path)
+static struct late_call *late_new(struct cw_hook *on, struct doc *doc, const struct json *path)
 {
-	struct late *l = xcalloc(1, sizeof *l);
-	*l = (struct late){.s = on->s,
+	struct late_call *l = xcalloc(1, sizeof *l);
+	*l = (struct late_call){.s = on->s,
 		.on = hook_ref(on),
 		.result = hook_new(on->s, HOOK_PENDING),
 		.doc = doc_ref(doc),
@@ -78,9 +78,9 @@ static struct late *late_new(struct hook *on, struct doc *doc, const struct json
 	return l;
 }
 
-struct hook *late_map(struct hook *h, const struct mapping *m)
+struct cw_hook *late_map(struct cw_hook *h, const struct mapping *m)
 {
-	struct late *l = late_new(h, m->doc, m->path);
+	struct late_call *l = late_new(h, m->doc, m->path);
 	l->code = m->code;
 	for (size_t i = 0; i < m->caps_n; i++)
 		l->caps[l->caps_n++] = hook_ref(m->caps[i]);
@@ -126,7 +126,7 @@ static void call_settle(struct waiter *w)
 {
 	struct capnweb_call *c = container_of(w, struct capnweb_call, w);
 	struct capnweb *s = c->s;
-	struct hook *args = hook_settle(c->args, &c->w);
+	struct cw_hook *args = hook_settle(c->args, &c->w);
 	if (!args)
 		return;
 	hook_ref(args);
@@ -156,7 +156,7 @@ static void call_settle(struct waiter *w)
 	hook_unref(take_ptr(&c->args));
 }
 
-static struct hook *call_object(struct hook *h, const struct json *path, struct payload *args)
+static struct cw_hook *call_object(struct cw_hook *h, const struct json *path, struct payload *args)
 {
 	struct capnweb *s = h->s;
 	struct capnweb_call *c = xcalloc(1, sizeof *c);
@@ -176,7 +176,7 @@ static struct hook *call_object(struct hook *h, const struct json *path, struct 
 	return hook_ref(c->result);
 }
 
-static struct hook *get_object(struct hook *h, const struct json *path)
+static struct cw_hook *get_object(struct cw_hook *h, const struct json *path)
 {
 	char name[CAPNWEB_METHOD_MAX + 1];
 	struct capnweb *s = h->s;
@@ -189,7 +189,7 @@ static struct hook *get_object(struct hook *h, const struct json *path)
 		buf_add_str(&text, CAPNWEB_UNDEFINED);
 		return hook_value(s, payload_of_text(s, &text, NULL, 0), NULL);
 	}
-	struct hook *below = hook_new(s, HOOK_OBJECT);
+	struct cw_hook *below = hook_new(s, HOOK_OBJECT);
 	below->object = object_ref(h->object);
 	below->prefix = xstrdup(name);
 	return below;
@@ -197,7 +197,7 @@ static struct hook *get_object(struct hook *h, const struct json *path)
 
 /* ---- on objects of the peer: it may send its own stub back and call it through us ---- */
 
-static struct hook *call_import(struct hook *h, const struct json *path, struct payload *args)
+static struct cw_hook *call_import(struct cw_hook *h, const struct json *path, struct payload *args)
 {
 	char name[CAPNWEB_METHOD_MAX + 1];
 	struct capnweb *s = h->s;
@@ -213,8 +213,8 @@ static struct hook *call_import(struct hook *h, const struct json *path, struct 
 	if (!ok)
 		return hook_error(s, "TypeError", "a call to an object of the caller can have plain arguments only");
 	buf_add_str(cw_call_begin(s, "push", h->import->id, *name ? name : NULL), buf_str(&text));
-	struct import *i = cw_call_send(s);
-	struct hook *result = hook_new(s, HOOK_PENDING);
+	struct imported *i = cw_call_send(s);
+	struct cw_hook *result = hook_new(s, HOOK_PENDING);
 	result->import = i;
 	i->hook = result;
 	i->remote = 1;
@@ -226,18 +226,18 @@ static struct hook *call_import(struct hook *h, const struct json *path, struct 
 
 /* ---- all of them ---- */
 
-static struct hook *not_a_function(struct hook *h, const struct json *path)
+static struct cw_hook *not_a_function(struct cw_hook *h, const struct json *path)
 {
 	char name[CAPNWEB_METHOD_MAX + 1];
 	bool named = join(name, NULL, path);
 	return hook_error(h->s, "TypeError", "'%s' is not a function.", named ? name : "…");
 }
 
-struct hook *hook_call(struct hook *h, struct doc *doc, const struct json *path, struct payload *args)
+struct cw_hook *hook_call(struct cw_hook *h, struct doc *doc, const struct json *path, struct payload *args)
 {
 	const struct json *rest = path;
 	struct capnweb_ref *ref = NULL;
-	struct hook *error = NULL;
+	struct cw_hook *error = NULL;
 	for (;;) {
 		h = hook_follow(h);
 		if (h->kind != HOOK_VALUE)
@@ -250,7 +250,7 @@ struct hook *hook_call(struct hook *h, struct doc *doc, const struct json *path,
 		}
 		h = ref->hook;
 	}
-	struct late *l = NULL;
+	struct late_call *l = NULL;
 	switch (h->kind) {
 	case HOOK_PENDING:
 		l = late_new(h, doc, rest);
@@ -271,14 +271,14 @@ struct hook *hook_call(struct hook *h, struct doc *doc, const struct json *path,
 	return hook_ref(h);
 }
 
-struct hook *hook_get(struct hook *h, struct doc *doc, const struct json *path)
+struct cw_hook *hook_get(struct cw_hook *h, struct doc *doc, const struct json *path)
 {
 	for (;;) {
 		h = hook_follow(h);
 		if (h->kind != HOOK_VALUE)
 			break;
 		struct capnweb_ref *ref = NULL;
-		struct hook *error = NULL;
+		struct cw_hook *error = NULL;
 		const struct json *node = hook_walk(h, &path, &ref, &error);
 		if (error)
 			return error;
@@ -322,7 +322,7 @@ struct capnweb *capnweb_call_session(const struct capnweb_call *c)
 	return c->s;
 }
 
-static void answer(struct capnweb_call *c, struct hook *h)
+static void answer(struct capnweb_call *c, struct cw_hook *h)
 {
 	struct capnweb *s = c->s;
 	if (s->ended)
@@ -360,7 +360,7 @@ void capnweb_reject(struct capnweb_call *c, const char *name, struct str message
 		json_raw(&w, properties);
 	}
 	json_array_end(&w);
-	struct hook *h = hook_new(c->s, HOOK_ERROR);
+	struct cw_hook *h = hook_new(c->s, HOOK_ERROR);
 	h->payload = payload_of_text(c->s, &b, NULL, 0);
 	answer(c, h);
 }
@@ -374,7 +374,7 @@ struct capnweb_pipe *capnweb_take_pipe(struct capnweb_call *c, const struct json
 int64_t capnweb_take_stub(struct capnweb_call *c, const struct json *value)
 {
 	struct capnweb_ref *ref = value ? payload_find(c->args->payload, value) : NULL;
-	struct hook *h = ref && ref->kind == REF_STUB ? hook_follow(ref->hook) : NULL;
+	struct cw_hook *h = ref && ref->kind == REF_STUB ? hook_follow(ref->hook) : NULL;
 	if (!h || h->kind != HOOK_IMPORT)
 		return 0;
 	hook_ref(h);

@@ -2,7 +2,7 @@
  * capnweb.h - one session of the capnweb protocol (the npm package `capnweb`), in either role.
  *
  * The transport carries frames: JSON arrays, one a message. This module reads and writes frames and keeps the two
- *tables of a session; it knows neither sockets nor an event loop.
+ * tables of a session; it knows neither sockets nor an event loop.
  *
  *	frame			meaning
  *	["push",expr]		evaluate; the result gets the next positive id of the sender
@@ -17,7 +17,7 @@
  *	["undefined"] ["inf"] ["-inf"] ["nan"] ["bigint",s] ["date",ms] ["bytes",base64]
  *	["error",name,message,stack?,{own properties}?]
  *	["pipeline",id,path?,args?]	property or call of one of the receiver's ids, also of a result that is not
- *there yet
+ *					there yet
  *	["import",id]			that id itself
  *	["remap",id,path,captures,instructions]	a function, recorded, over a value or over every element of an array
  *	["export",id] ["promise",id] ["writable",id]	an object of the sender
@@ -34,17 +34,17 @@
  * capnweb_reject. Arguments that are promises have been replaced by their values before.
  *
  * An answer is an expression in text, made with the capnweb_put_* writers. References (objects, streams) are put into
- *it with capnweb_answer_*. An answer is kept until the peer releases it: properties of it can be asked for, and calls
- *can be sent to objects in it.
+ * it with capnweb_answer_*. An answer is kept until the peer releases it: properties of it can be asked for, and calls
+ * can be sent to objects in it.
  *
  * The end: a frame that is not valid, a limit that is passed, or an `abort` of the peer ends the session: on_end is
  * called once with the reason, no frame is sent after it, and every function does nothing. capnweb_free must not be
- *called from inside a callback.
+ * called from inside a callback.
  *
  * Streams to the peer: capnweb_stream_new, capnweb_answer_stream, then on_ready says when to write. Write until
  * capnweb_stream_write answers false, then wait for on_ready: at most CAPNWEB_WINDOW bytes are on their way. on_cancel
- *says that the peer does not want it any more or that the session is over. After on_cancel or capnweb_stream_end the
- *stream is not the caller's any more.
+ * says that the peer does not want it any more or that the session is over. After on_cancel or capnweb_stream_end the
+ * stream is not the caller's any more.
  *
  * Streams from the peer: capnweb_take_pipe inside on_call, then capnweb_pipe_start. on_chunk answers whether the next
  * chunk may come; capnweb_pipe_resume asks for it. Only chunks that were taken are acknowledged. After on_done or
@@ -54,7 +54,7 @@
  * capnweb_release_stub lets go.
  *
  * Bounds are in limits.h. Memory is bounded by them and by the longest frame that the transport lets through. Nothing
- *here recurses deeper than JSON_DEPTH_MAX or CAPNWEB_HOOKS_MAX levels. Thread: the caller's.
+ * here recurses deeper than JSON_DEPTH_MAX or CAPNWEB_HOOKS_MAX levels. Thread: the caller's.
  */
 #pragma once
 

@@ -9,12 +9,12 @@
  * keeps the references. A wrong expression ends the session, or inside a mapper that element.
  */
 
-struct reading {
+struct evaluation {
 	struct scope *scope;
 	struct payload *p;
 };
 
-static bool read_value(struct reading *r, const struct json *node);
+static bool read_value(struct evaluation *r, const struct json *node);
 
 static bool wrong(struct scope *scope, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static bool wrong(struct scope *scope, const char *fmt, ...)
@@ -28,7 +28,7 @@ static bool wrong(struct scope *scope, const char *fmt, ...)
 }
 
 /* Takes the hook. */
-static bool add_ref(struct reading *r, const struct json *node, enum ref_kind kind, struct hook *h)
+static bool add_ref(struct evaluation *r, const struct json *node, enum ref_kind kind, struct cw_hook *h)
 {
 	struct payload *p = r->p;
 	if (p->n >= CAPNWEB_REFS_MAX || r->scope->s->hooks > CAPNWEB_HOOKS_MAX) {
@@ -42,10 +42,10 @@ static bool add_ref(struct reading *r, const struct json *node, enum ref_kind ki
 	return true;
 }
 
-static struct hook *find(struct scope *scope, const struct json *id_node)
+static struct cw_hook *find(struct scope *scope, const struct json *id_node)
 {
 	int64_t id = 0;
-	struct hook *h = NULL;
+	struct cw_hook *h = NULL;
 	if (!node_id(id_node, &id)) {
 		wrong(scope, "an id must be a whole number");
 		return NULL;
@@ -56,7 +56,7 @@ static struct hook *find(struct scope *scope, const struct json *id_node)
 		else if (id < 0 && (size_t)(-(id + 1)) < scope->caps_n)
 			h = scope->caps[-(id + 1)];
 	} else {
-		struct export *e = cw_export(scope->s, id);
+		struct exported *e = cw_export(scope->s, id);
 		h = e ? e->hook : NULL;
 	}
 	if (!h)
@@ -80,7 +80,7 @@ static struct payload *read_args(struct scope *scope, const struct json *args)
 {
 	struct payload *p = xcalloc(1, sizeof *p);
 	*p = (struct payload){.refs = 1, .doc = doc_ref(scope->doc), .root = args, .list = true};
-	struct reading r = {scope, p};
+	struct evaluation r = {scope, p};
 	json_each(it, args)
 	{
 		if (read_value(&r, it))
@@ -91,14 +91,14 @@ static struct payload *read_args(struct scope *scope, const struct json *args)
 	return p;
 }
 
-static bool read_pipeline(struct reading *r, const struct json *node)
+static bool read_pipeline(struct evaluation *r, const struct json *node)
 {
 	bool promise = node_is(node, "pipeline");
 	const struct json *id = node->first->next, *path = id ? id->next : NULL, *args = path ? path->next : NULL;
 	if (node->count < 2 || node->count > 4)
 		return wrong(r->scope, "unknown special value: %s of %zu parts", promise ? "pipeline" : "import",
 			node->count);
-	struct hook *h = find(r->scope, id);
+	struct cw_hook *h = find(r->scope, id);
 	if (!h || (path && !path_ok(r->scope, path)))
 		return false;
 	if (!path && !promise)
@@ -110,21 +110,22 @@ static bool read_pipeline(struct reading *r, const struct json *node)
 		return wrong(r->scope, "arguments must be an array");
 	hook_ref(h);
 	struct payload *p = read_args(r->scope, args);
-	struct hook *result = p ? hook_call(h, r->scope->doc, names, p) : NULL;
+	struct cw_hook *result = p ? hook_call(h, r->scope->doc, names, p) : NULL;
 	hook_unref(h);
 	return result && add_ref(r, node, promise ? REF_PROMISE : REF_STUB, result);
 }
 
-static struct hook *read_capture(struct scope *scope, const struct json *cap)
+static struct cw_hook *read_capture(struct scope *scope, const struct json *cap)
 {
 	int64_t id = 0;
-	bool import = node_is(cap, "import"), export = node_is(cap, "export");
-	if (cap->type != JSON_T_ARRAY || cap->count != 2 || (!import && !export) || !node_id(cap->first->next, &id)) {
+	bool is_import = node_is(cap, "import"), is_export = node_is(cap, "export");
+	if (cap->type != JSON_T_ARRAY || cap->count != 2 || (!is_import && !is_export) ||
+		!node_id(cap->first->next, &id)) {
 		wrong(scope, "unknown map capture");
 		return NULL;
 	}
-	if (import) {
-		struct hook *h = find(scope, cap->first->next);
+	if (is_import) {
+		struct cw_hook *h = find(scope, cap->first->next);
 		return h ? hook_ref(h) : NULL;
 	}
 	if (scope->map || id >= 0) {
@@ -135,18 +136,18 @@ static struct hook *read_capture(struct scope *scope, const struct json *cap)
 	return cw_import_stub(scope->s, id);
 }
 
-static bool read_remap(struct reading *r, const struct json *node)
+static bool read_remap(struct evaluation *r, const struct json *node)
 {
 	const struct json *id = node->first->next, *path = id ? id->next : NULL, *caps = path ? path->next : NULL;
 	const struct json *code = caps ? caps->next : NULL;
 	if (node->count != 5 || !caps || !code || caps->type != JSON_T_ARRAY || code->type != JSON_T_ARRAY)
 		return wrong(r->scope, "unknown special value: remap needs an id, a path, captures and instructions");
-	struct hook *h = find(r->scope, id), *result = NULL;
+	struct cw_hook *h = find(r->scope, id), *result = NULL;
 	if (!h || !path_ok(r->scope, path))
 		return false;
 	if (caps->count > CAPNWEB_PATH_MAX)
 		return wrong(r->scope, "a mapper can capture %d values", CAPNWEB_PATH_MAX);
-	struct hook *held[CAPNWEB_PATH_MAX];
+	struct cw_hook *held[CAPNWEB_PATH_MAX];
 	size_t budget = CAPNWEB_MAP_MAX;
 	struct mapping m = {.doc = r->scope->doc,
 		.path = path->first,
@@ -156,7 +157,7 @@ static bool read_remap(struct reading *r, const struct json *node)
 	bool ok = true;
 	json_each(it, caps)
 	{
-		struct hook *cap = ok ? read_capture(r->scope, it) : NULL;
+		struct cw_hook *cap = ok ? read_capture(r->scope, it) : NULL;
 		ok = cap != NULL;
 		if (ok)
 			held[m.caps_n++] = cap;
@@ -170,7 +171,7 @@ static bool read_remap(struct reading *r, const struct json *node)
 	return result && add_ref(r, node, REF_PROMISE, result);
 }
 
-static bool read_sent(struct reading *r, const struct json *node)
+static bool read_sent(struct evaluation *r, const struct json *node)
 {
 	struct capnweb *s = r->scope->s;
 	int64_t id = 0;
@@ -179,7 +180,7 @@ static bool read_sent(struct reading *r, const struct json *node)
 	if (!node_id(node->first->next, &id))
 		return wrong(r->scope, "an id must be a whole number");
 	if (node_is(node, "readable")) {
-		struct export *e = cw_export(s, id);
+		struct exported *e = cw_export(s, id);
 		if (!e || e->hook->kind != HOOK_PIPE)
 			return wrong(r->scope, "Export %lld is not a pipe or its readable end was already consumed.",
 				(long long)id);
@@ -189,11 +190,11 @@ static bool read_sent(struct reading *r, const struct json *node)
 	if (id >= 0)
 		return wrong(r->scope, "the id of an object must be negative");
 	bool promise = node_is(node, "promise");
-	struct hook *h = promise ? cw_import_promise(s, id) : cw_import_stub(s, id);
+	struct cw_hook *h = promise ? cw_import_promise(s, id) : cw_import_stub(s, id);
 	return add_ref(r, node, promise ? REF_PROMISE : REF_STUB, h);
 }
 
-static bool read_error(struct reading *r, const struct json *node)
+static bool read_error(struct evaluation *r, const struct json *node)
 {
 	const struct json *name = node->first->next, *message = name ? name->next : NULL;
 	const struct json *stack = message ? message->next : NULL, *own = stack ? stack->next : NULL;
@@ -206,7 +207,7 @@ static bool read_error(struct reading *r, const struct json *node)
 	return !own || read_value(r, own);
 }
 
-static bool read_literal(struct reading *r, const struct json *node)
+static bool read_literal(struct evaluation *r, const struct json *node)
 {
 	const struct json *second = node->first->next;
 	enum json_type type = second ? second->type : JSON_T_BOOL;
@@ -224,7 +225,7 @@ static bool read_literal(struct reading *r, const struct json *node)
 	return wrong(r->scope, "unknown special value: %.*s", (int)(name.n < 60 ? name.n : 60), name.p ? name.p : "");
 }
 
-static bool read_special(struct reading *r, const struct json *node)
+static bool read_special(struct evaluation *r, const struct json *node)
 {
 	if (!node->first || node->first->type != JSON_T_STRING)
 		return wrong(r->scope, "unknown special value: an array that is not wrapped");
@@ -240,7 +241,7 @@ static bool read_special(struct reading *r, const struct json *node)
 	return read_literal(r, node);
 }
 
-static bool read_value(struct reading *r, const struct json *node)
+static bool read_value(struct evaluation *r, const struct json *node)
 {
 	const struct json *array = capnweb_array(node);
 	if (!array && node->type == JSON_T_ARRAY)
@@ -259,7 +260,7 @@ struct payload *eval(struct scope *scope, const struct json *node)
 {
 	struct payload *p = xcalloc(1, sizeof *p);
 	*p = (struct payload){.refs = 1, .doc = doc_ref(scope->doc), .root = node};
-	struct reading r = {scope, p};
+	struct evaluation r = {scope, p};
 	if (read_value(&r, node))
 		return p;
 	payload_unref(p);

@@ -29,7 +29,7 @@ static void on_push(struct incoming *in)
 	struct payload *p = in->second ? eval(&in->scope, in->second) : NULL;
 	if (!p)
 		return bad(in, "bad RPC message: %s", in->second ? in->scope.error : "nothing to push");
-	struct export *e = cw_export_next(in->s, hook_value(in->s, p, NULL));
+	struct exported *e = cw_export_next(in->s, hook_value(in->s, p, NULL));
 	e->auto_release = node_is(in->root, "stream");
 	if (e->auto_release)
 		cw_pull(e);
@@ -37,7 +37,7 @@ static void on_push(struct incoming *in)
 
 static void on_pipe(struct incoming *in)
 {
-	struct hook *h = hook_new(in->s, HOOK_PIPE);
+	struct cw_hook *h = hook_new(in->s, HOOK_PIPE);
 	h->pipe = pipe_new(in->s);
 	cw_export_next(in->s, h);
 }
@@ -45,7 +45,7 @@ static void on_pipe(struct incoming *in)
 static void on_pull(struct incoming *in)
 {
 	int64_t id = 0;
-	struct export *e = node_id(in->second, &id) ? cw_export(in->s, id) : NULL;
+	struct exported *e = node_id(in->second, &id) ? cw_export(in->s, id) : NULL;
 	if (!e)
 		return bad(in, "no such export ID: %lld", (long long)id);
 	cw_pull(e);
@@ -54,7 +54,7 @@ static void on_pull(struct incoming *in)
 static void on_release(struct incoming *in)
 {
 	int64_t id = 0, n = 0;
-	struct export *e = node_id(in->second, &id) ? cw_export(in->s, id) : NULL;
+	struct exported *e = node_id(in->second, &id) ? cw_export(in->s, id) : NULL;
 	if (!e)
 		return bad(in, "no such export ID: %lld", (long long)id);
 	if (!node_id(in->third, &n) || n < 0)
@@ -67,20 +67,20 @@ static void on_release(struct incoming *in)
 }
 
 /* The answer to a call of ours, or the value of a promise of the peer. */
-static void settle_import(struct incoming *in, struct import *i, struct payload *p, bool ok)
+static void settle_import(struct incoming *in, struct imported *i, struct payload *p, bool ok)
 {
 	struct capnweb *s = in->s;
 	int64_t id = i->id;
 	struct capnweb_stream *st = i->ack ? take_ptr(&i->stream) : NULL;
 	capnweb_on_reply on_reply = i->on_reply;
-	struct hook *h = i->hook && i->hook->kind == HOOK_PENDING ? i->hook : NULL;
+	struct cw_hook *h = i->hook && i->hook->kind == HOOK_PENDING ? i->hook : NULL;
 	i->on_reply = NULL;
 	if (st)
 		stream_acked(st, i, ok);
 	if (on_reply)
 		on_reply(i->arg, ok, p->root);
 	if (h) {
-		struct hook *value = hook_value(s, payload_ref(p), NULL);
+		struct cw_hook *value = hook_value(s, payload_ref(p), NULL);
 		value->kind = ok ? HOOK_VALUE : HOOK_ERROR;
 		h->import = NULL;
 		i->hook = NULL;
@@ -101,7 +101,7 @@ static void on_settle(struct incoming *in)
 	struct payload *p = eval(&in->scope, in->third);
 	if (!p)
 		return bad(in, "bad RPC message: %s", in->scope.error);
-	struct import *i = cw_import(in->s, id);
+	struct imported *i = cw_import(in->s, id);
 	if (i)
 		settle_import(in, i, p, node_is(in->root, "resolve"));
 	else

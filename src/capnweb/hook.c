@@ -20,22 +20,22 @@ void object_unref(struct capnweb *s, struct object *o)
 	free(o);
 }
 
-struct hook *hook_new(struct capnweb *s, enum hook_kind kind)
+struct cw_hook *hook_new(struct capnweb *s, enum hook_kind kind)
 {
-	struct hook *h = xcalloc(1, sizeof *h);
-	*h = (struct hook){.s = s, .refs = 1, .kind = kind};
+	struct cw_hook *h = xcalloc(1, sizeof *h);
+	*h = (struct cw_hook){.s = s, .refs = 1, .kind = kind};
 	list_init(&h->waiters);
 	s->hooks++;
 	return h;
 }
 
-struct hook *hook_ref(struct hook *h)
+struct cw_hook *hook_ref(struct cw_hook *h)
 {
 	h->refs++;
 	return h;
 }
 
-void hook_unref(struct hook *h)
+void hook_unref(struct cw_hook *h)
 {
 	if (!h || --h->refs)
 		return;
@@ -55,16 +55,16 @@ void hook_unref(struct hook *h)
 	free(h);
 }
 
-struct hook *hook_follow(struct hook *h)
+struct cw_hook *hook_follow(struct cw_hook *h)
 {
 	while (h->kind == HOOK_SAME)
 		h = h->same;
 	return h;
 }
 
-struct hook *hook_value(struct capnweb *s, struct payload *p, const struct json *root)
+struct cw_hook *hook_value(struct capnweb *s, struct payload *p, const struct json *root)
 {
-	struct hook *h = hook_new(s, HOOK_VALUE);
+	struct cw_hook *h = hook_new(s, HOOK_VALUE);
 	h->payload = p;
 	h->root = root;
 	return h;
@@ -86,26 +86,26 @@ static struct payload *error_payload(struct capnweb *s, const char *name, struct
 	return payload_of_text(s, &b, NULL, 0);
 }
 
-struct hook *hook_error(struct capnweb *s, const char *name, const char *fmt, ...)
+struct cw_hook *hook_error(struct capnweb *s, const char *name, const char *fmt, ...)
 {
 	char message[CAPNWEB_ERROR_MAX];
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof message, fmt, ap);
 	va_end(ap);
-	struct hook *h = hook_new(s, HOOK_ERROR);
+	struct cw_hook *h = hook_new(s, HOOK_ERROR);
 	h->payload = error_payload(s, name, str_of(message), STR_NULL);
 	return h;
 }
 
-void hook_wake(struct hook *h)
+void hook_wake(struct cw_hook *h)
 {
 	while (!list_empty(&h->waiters))
 		list_push(&h->s->ready, list_pop(&h->waiters));
 }
 
 /* Whether one can get from h to `target`. Each hook is looked at once in a walk. */
-static bool leads_to(struct hook *h, const struct hook *target)
+static bool leads_to(struct cw_hook *h, const struct cw_hook *target)
 {
 	h = hook_follow(h);
 	if (h == target || h->mark == h->s->walks)
@@ -117,7 +117,7 @@ static bool leads_to(struct hook *h, const struct hook *target)
 	return false;
 }
 
-void hook_become(struct hook *pending, struct hook *h)
+void hook_become(struct cw_hook *pending, struct cw_hook *h)
 {
 	h->s->walks++;
 	if (leads_to(h, pending)) {
@@ -148,7 +148,7 @@ static bool too_large(const struct replacement *r)
 
 static void put_settled(struct replacement *r, struct capnweb_ref *ref)
 {
-	struct hook *h = ref->kind == REF_PROMISE ? hook_settle(ref->hook, NULL) : NULL;
+	struct cw_hook *h = ref->kind == REF_PROMISE ? hook_settle(ref->hook, NULL) : NULL;
 	if (h && h->kind == HOOK_VALUE && payload_read(h->payload, h->s))
 		return put_replaced(r, h->payload, h->root ? h->root : h->payload->root);
 	/* Not a value: the reference moves into the new text. */
@@ -192,9 +192,9 @@ static void put_replaced(struct replacement *r, const struct payload *p, const s
 }
 
 /* The value becomes an error. */
-static void refuse_replaced(struct hook *h, struct capnweb_answer *a)
+static void refuse_replaced(struct cw_hook *h, struct capnweb_answer *a)
 {
-	struct hook *e = hook_error(h->s, "RangeError", "the value is too large");
+	struct cw_hook *e = hook_error(h->s, "RangeError", "the value is too large");
 	h->s->too_large++;
 	h->kind = HOOK_ERROR;
 	h->payload = payload_ref(e->payload);
@@ -208,7 +208,7 @@ static void refuse_replaced(struct hook *h, struct capnweb_answer *a)
 	buf_free(&a->text);
 }
 
-static void replace_promises(struct hook *h)
+static void replace_promises(struct cw_hook *h)
 {
 	struct replacement r = {.a.text.max = CAPNWEB_REPLACED_MAX};
 	struct payload *p = h->payload;
@@ -225,7 +225,7 @@ static void replace_promises(struct hook *h)
 	payload_unref(p);
 }
 
-static struct hook *settle_value(struct hook *h, struct waiter *w)
+static struct cw_hook *settle_value(struct cw_hook *h, struct waiter *w)
 {
 	struct payload *p = h->payload;
 	if (!payload_read(p, h->s))
@@ -236,7 +236,7 @@ static struct hook *settle_value(struct hook *h, struct waiter *w)
 	for (size_t i = 0; i < p->n; i++) {
 		if (p->ref[i].kind != REF_PROMISE)
 			continue;
-		struct hook *one = hook_settle(p->ref[i].hook, w);
+		struct cw_hook *one = hook_settle(p->ref[i].hook, w);
 		if (!one || one->kind == HOOK_ERROR)
 			return one;
 	}
@@ -244,7 +244,7 @@ static struct hook *settle_value(struct hook *h, struct waiter *w)
 	return h;
 }
 
-struct hook *hook_settle(struct hook *h, struct waiter *w)
+struct cw_hook *hook_settle(struct cw_hook *h, struct waiter *w)
 {
 	h = hook_follow(h);
 	if (h->kind == HOOK_PENDING) {
@@ -283,7 +283,7 @@ static const struct json *step(const struct json *node, const struct json *part)
 }
 
 const struct json *hook_walk(
-	struct hook *h, const struct json **path, struct capnweb_ref **ret_ref, struct hook **ret_error)
+	struct cw_hook *h, const struct json **path, struct capnweb_ref **ret_ref, struct cw_hook **ret_error)
 {
 	struct payload *p = h->payload;
 	if (!payload_read(p, h->s)) {

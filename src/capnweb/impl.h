@@ -32,7 +32,7 @@ struct capnweb_ref {
 	enum ref_kind kind;
 	const struct json *node; /* in a document … */
 	size_t at, len;		 /* … or in a text */
-	struct hook *hook;	 /* STUB, PROMISE, PIPE */
+	struct cw_hook *hook;	 /* STUB, PROMISE, PIPE */
 	struct capnweb_stream *stream;
 };
 
@@ -50,7 +50,7 @@ struct payload {
 
 enum hook_kind { HOOK_PENDING, HOOK_VALUE, HOOK_ERROR, HOOK_OBJECT, HOOK_IMPORT, HOOK_PIPE, HOOK_SAME };
 
-struct hook {
+struct cw_hook {
 	struct capnweb *s;
 	unsigned refs;
 	enum hook_kind kind;
@@ -59,9 +59,9 @@ struct hook {
 	const struct json *root; /* VALUE: a part of the payload; NULL: all of it */
 	struct object *object;	 /* OBJECT */
 	char *prefix;		 /* OBJECT: path below it, or NULL */
-	struct import *import;	 /* IMPORT, PENDING */
+	struct imported *import; /* IMPORT, PENDING */
 	struct capnweb_pipe *pipe;
-	struct hook *same;
+	struct cw_hook *same;
 	struct list waiters;
 };
 
@@ -76,20 +76,19 @@ struct waiter {
 	void (*run)(struct waiter *w);
 };
 
-struct export
-{
+struct exported {
 	int64_t id;
-	struct hook *hook;
+	struct cw_hook *hook;
 	uint64_t refs;
 	bool pulled, auto_release;
 	struct capnweb *s;
 	struct waiter w;
 };
 
-struct import {
+struct imported {
 	int64_t id;
-	uint64_t remote;   /* references that we owe the peer a release for */
-	struct hook *hook; /* not counted: it lets go of us */
+	uint64_t remote;      /* references that we owe the peer a release for */
+	struct cw_hook *hook; /* not counted: it lets go of us */
 	capnweb_on_reply on_reply;
 	void *arg;
 	struct capnweb_stream *stream; /* this is the answer to a write of it, or its pipe */
@@ -116,7 +115,7 @@ struct capnweb {
 struct capnweb_call {
 	struct list node;
 	struct capnweb *s;
-	struct hook *result, *args;
+	struct cw_hook *result, *args;
 	struct object *object;
 	char method[CAPNWEB_METHOD_MAX + 1];
 	struct waiter w;
@@ -129,7 +128,7 @@ struct scope {
 	struct capnweb *s;
 	struct doc *doc;
 	bool map; /* of a mapper: the ids are variables and captures */
-	struct hook **vars, **caps;
+	struct cw_hook **vars, **caps;
 	size_t vars_n, caps_n;
 	size_t *budget; /* instructions that may still be evaluated */
 	char error[CAPNWEB_ERROR_MAX];
@@ -146,31 +145,31 @@ void payload_unref(struct payload *p);
 bool payload_read(struct payload *p, struct capnweb *s);
 struct capnweb_ref *payload_find(const struct payload *p, const struct json *node);
 bool key_is_hidden(struct str key);
-void cw_put_value(struct capnweb *s, struct buf *out, const struct hook *h);
+void cw_put_value(struct capnweb *s, struct buf *out, const struct cw_hook *h);
 bool node_is(const struct json *node, const char *special);
 bool node_id(const struct json *node, int64_t *ret);
 
 /* hook.c */
-struct hook *hook_new(struct capnweb *s, enum hook_kind kind);
-struct hook *hook_ref(struct hook *h);
-void hook_unref(struct hook *h);
-struct hook *hook_follow(struct hook *h);
-struct hook *hook_value(struct capnweb *s, struct payload *p, const struct json *root); /* takes p */
-struct hook *hook_error(struct capnweb *s, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
+struct cw_hook *hook_new(struct capnweb *s, enum hook_kind kind);
+struct cw_hook *hook_ref(struct cw_hook *h);
+void hook_unref(struct cw_hook *h);
+struct cw_hook *hook_follow(struct cw_hook *h);
+struct cw_hook *hook_value(struct capnweb *s, struct payload *p, const struct json *root); /* takes p */
+struct cw_hook *hook_error(struct capnweb *s, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* Takes h. When h leads back to `pending`, the promise becomes an error instead. */
-void hook_become(struct hook *pending, struct hook *h);
+void hook_become(struct cw_hook *pending, struct cw_hook *h);
 /* The hook that stands for the whole value, with no promise left in it. NULL: w waits. */
-struct hook *hook_settle(struct hook *h, struct waiter *w);
-void hook_wake(struct hook *h);
+struct cw_hook *hook_settle(struct cw_hook *h, struct waiter *w);
+void hook_wake(struct cw_hook *h);
 /* The node under a path of a value. *ret_ref is set when a reference is in the way: then *path is what remains. */
 const struct json *hook_walk(
-	struct hook *h, const struct json **path, struct capnweb_ref **ret_ref, struct hook **ret_error);
+	struct cw_hook *h, const struct json **path, struct capnweb_ref **ret_ref, struct cw_hook **ret_error);
 struct object *object_ref(struct object *o);
 void object_unref(struct capnweb *s, struct object *o);
 
 /* call.c: all return a counted hook; args are taken. */
-struct hook *hook_call(struct hook *h, struct doc *doc, const struct json *path, struct payload *args);
-struct hook *hook_get(struct hook *h, struct doc *doc, const struct json *path);
+struct cw_hook *hook_call(struct cw_hook *h, struct doc *doc, const struct json *path, struct payload *args);
+struct cw_hook *hook_get(struct cw_hook *h, struct doc *doc, const struct json *path);
 void call_free(struct capnweb_call *c);
 struct late;
 void late_free_all(struct capnweb *s);
@@ -179,19 +178,19 @@ void late_free_all(struct capnweb *s);
 struct mapping {
 	struct doc *doc;
 	const struct json *path, *code;
-	struct hook **caps;
+	struct cw_hook **caps;
 	size_t caps_n;
 	size_t *budget;
 };
-struct hook *hook_map(struct hook *h, const struct mapping *m); /* the captures stay the caller's */
+struct cw_hook *hook_map(struct cw_hook *h, const struct mapping *m); /* the captures stay the caller's */
 /* call.c: the same once h has settled. */
-struct hook *late_map(struct hook *h, const struct mapping *m);
+struct cw_hook *late_map(struct cw_hook *h, const struct mapping *m);
 
 /* eval.c: NULL when the expression is not valid; scope->error says why. */
 struct payload *eval(struct scope *scope, const struct json *node);
 
 /* pipe.c */
-struct hook *pipe_call(struct hook *h, const struct json *path, struct payload *args);
+struct cw_hook *pipe_call(struct cw_hook *h, const struct json *path, struct payload *args);
 struct capnweb_pipe *pipe_new(struct capnweb *s);
 /* For the application; NULL when it has it already. */
 struct capnweb_pipe *pipe_take(struct capnweb_pipe *p);
@@ -203,7 +202,7 @@ void pipe_end_all(struct capnweb *s);
 
 /* stream.c */
 void stream_open(struct capnweb_stream *st, int64_t id);
-void stream_acked(struct capnweb_stream *st, const struct import *i, bool ok);
+void stream_acked(struct capnweb_stream *st, const struct imported *i, bool ok);
 /* Tells streams that they may write again: after frames of the peer, and when the transport takes more. */
 void stream_wake_all(struct capnweb *s);
 void stream_cancel_all(struct capnweb *s);
@@ -215,18 +214,18 @@ void stream_dropped(struct capnweb_stream *st);
 void cw_send(struct capnweb *s, struct buf *frame);
 void cw_end(struct capnweb *s, const char *reason, bool tell);
 void cw_run(struct capnweb *s);
-struct export *cw_export(struct capnweb *s, int64_t id);
+struct exported *cw_export(struct capnweb *s, int64_t id);
 /* Under the next id of the peer; takes h. */
-struct export *cw_export_next(struct capnweb *s, struct hook *h);
-void cw_export_free(struct export *e);
-void cw_pull(struct export *e);
-int64_t cw_export_hook(struct capnweb *s, struct hook *h); /* takes a reference of its own */
-struct import *cw_import(struct capnweb *s, int64_t id);
-struct import *cw_import_new(struct capnweb *s, int64_t id);
-void cw_import_gone(struct capnweb *s, struct import *i);
-struct hook *cw_import_stub(struct capnweb *s, int64_t id);
-struct hook *cw_import_promise(struct capnweb *s, int64_t id);
+struct exported *cw_export_next(struct capnweb *s, struct cw_hook *h);
+void cw_export_free(struct exported *e);
+void cw_pull(struct exported *e);
+int64_t cw_export_hook(struct capnweb *s, struct cw_hook *h); /* takes a reference of its own */
+struct imported *cw_import(struct capnweb *s, int64_t id);
+struct imported *cw_import_new(struct capnweb *s, int64_t id);
+void cw_import_gone(struct capnweb *s, struct imported *i);
+struct cw_hook *cw_import_stub(struct capnweb *s, int64_t id);
+struct cw_hook *cw_import_promise(struct capnweb *s, int64_t id);
 /* A call of the peer: ["push" or "stream",["pipeline",id,path,[args]]]. The caller adds the arguments to the buffer. It
  * is kept while there are streams: fresh memory for each piece costs more than the bytes in it. */
 struct buf *cw_call_begin(struct capnweb *s, const char *verb, int64_t id, const char *path);
-struct import *cw_call_send(struct capnweb *s);
+struct imported *cw_call_send(struct capnweb *s);

@@ -14,7 +14,7 @@ struct written {
 	struct list node;
 	enum write_kind kind;
 	struct payload *args;
-	struct hook *result;
+	struct cw_hook *result;
 };
 
 struct capnweb_pipe {
@@ -49,7 +49,7 @@ struct capnweb_pipe *pipe_take(struct capnweb_pipe *p)
 	return p;
 }
 
-static struct hook *undefined_value(struct capnweb *s)
+static struct cw_hook *undefined_value(struct capnweb *s)
 {
 	struct buf text = {0};
 	buf_add_str(&text, CAPNWEB_UNDEFINED);
@@ -139,7 +139,7 @@ static void deliver(struct capnweb_pipe *p)
 	pipe_unref(p);
 }
 
-struct hook *pipe_call(struct hook *h, const struct json *path, struct payload *args)
+struct cw_hook *pipe_call(struct cw_hook *h, const struct json *path, struct payload *args)
 {
 	static const char *const names[] = {"write", "close", "abort"};
 	size_t kind = 0;
@@ -152,7 +152,7 @@ struct hook *pipe_call(struct hook *h, const struct json *path, struct payload *
 	}
 	struct written *w = xcalloc(1, sizeof *w);
 	*w = (struct written){.kind = (enum write_kind)kind, .args = args, .result = hook_new(h->s, HOOK_PENDING)};
-	struct hook *result = hook_ref(w->result);
+	struct cw_hook *result = hook_ref(w->result);
 	list_push(&h->pipe->queue, &w->node);
 	deliver(h->pipe);
 	return result;

@@ -9,17 +9,17 @@
  */
 
 /* The hook that an evaluated instruction stands for. Takes p. */
-static struct hook *hook_of(struct capnweb *s, struct payload *p)
+static struct cw_hook *hook_of(struct capnweb *s, struct payload *p)
 {
 	struct capnweb_ref *ref = p->root ? payload_find(p, p->root) : NULL;
 	if (!ref || !ref->hook)
 		return hook_value(s, p, NULL);
-	struct hook *h = hook_ref(ref->hook);
+	struct cw_hook *h = hook_ref(ref->hook);
 	payload_unref(p);
 	return h;
 }
 
-static struct hook *map_one(struct capnweb *s, struct hook *input, const struct mapping *m)
+static struct cw_hook *map_one(struct capnweb *s, struct cw_hook *input, const struct mapping *m)
 {
 	size_t n = m->code->count;
 	if (!n)
@@ -27,7 +27,7 @@ static struct hook *map_one(struct capnweb *s, struct hook *input, const struct 
 	if (n > *m->budget)
 		return hook_error(s, "RangeError", "a mapper can evaluate %d instructions", CAPNWEB_MAP_MAX);
 	*m->budget -= n;
-	struct hook **vars = xcalloc(n + 1, sizeof(struct hook *)), *result = NULL;
+	struct cw_hook **vars = xcalloc(n + 1, sizeof(struct cw_hook *)), *result = NULL;
 	struct scope scope = {.s = s,
 		.doc = m->doc,
 		.map = true,
@@ -54,7 +54,7 @@ static struct hook *map_one(struct capnweb *s, struct hook *input, const struct 
 	return result;
 }
 
-static struct hook *map_array(struct hook *h, const struct json *array, const struct mapping *m)
+static struct cw_hook *map_array(struct cw_hook *h, const struct json *array, const struct mapping *m)
 {
 	struct capnweb_answer a = {0};
 	struct capnweb *s = h->s;
@@ -64,7 +64,7 @@ static struct hook *map_array(struct hook *h, const struct json *array, const st
 	buf_add_c(&a.text, "[[");
 	json_each(it, array)
 	{
-		struct hook *input = hook_value(s, payload_ref(h->payload), it);
+		struct cw_hook *input = hook_value(s, payload_ref(h->payload), it);
 		if (a.n)
 			buf_add_byte(&a.text, ',');
 		size_t at = buf_size(&a.text);
@@ -77,7 +77,7 @@ static struct hook *map_array(struct hook *h, const struct json *array, const st
 	return hook_value(s, payload_of_text(s, &a.text, a.refs, a.n), NULL);
 }
 
-struct hook *hook_map(struct hook *h, const struct mapping *m)
+struct cw_hook *hook_map(struct cw_hook *h, const struct mapping *m)
 {
 	const struct json *path = m->path;
 	for (;;) {
@@ -85,7 +85,7 @@ struct hook *hook_map(struct hook *h, const struct mapping *m)
 		if (h->kind != HOOK_VALUE)
 			break;
 		struct capnweb_ref *ref = NULL;
-		struct hook *error = NULL;
+		struct cw_hook *error = NULL;
 		const struct json *node = hook_walk(h, &path, &ref, &error);
 		if (error)
 			return error;
@@ -93,9 +93,9 @@ struct hook *hook_map(struct hook *h, const struct mapping *m)
 			const struct json *array = capnweb_array(node);
 			if (array)
 				return map_array(h, array, m);
-			struct hook *input = hook_value(h->s, payload_ref(h->payload), node);
+			struct cw_hook *input = hook_value(h->s, payload_ref(h->payload), node);
 			bool none = node->type == JSON_T_NULL || capnweb_is_undefined(node);
-			struct hook *result = none ? hook_ref(input) : map_one(h->s, input, m);
+			struct cw_hook *result = none ? hook_ref(input) : map_one(h->s, input, m);
 			hook_unref(input);
 			return result;
 		}
@@ -109,7 +109,7 @@ struct hook *hook_map(struct hook *h, const struct mapping *m)
 		return late_map(h, &rest);
 	if (h->kind == HOOK_ERROR)
 		return hook_ref(h);
-	struct hook *input = hook_get(h, m->doc, path), *result = map_one(h->s, input, m);
+	struct cw_hook *input = hook_get(h, m->doc, path), *result = map_one(h->s, input, m);
 	hook_unref(input);
 	return result;
 }

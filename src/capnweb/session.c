@@ -19,10 +19,10 @@ struct capnweb *capnweb_new(const struct capnweb_ops *ops, void *arg)
 	list_init(&s->lates);
 	list_init(&s->streams);
 	list_init(&s->pipes);
-	struct hook *h = hook_new(s, HOOK_OBJECT);
+	struct cw_hook *h = hook_new(s, HOOK_OBJECT);
 	h->object = &s->main;
-	struct export *e = xcalloc(1, sizeof *e);
-	*e = (struct export){.hook = h, .refs = 1, .s = s};
+	struct exported *e = xcalloc(1, sizeof *e);
+	*e = (struct exported){.hook = h, .refs = 1, .s = s};
 	map_put(&s->exports, id_key(&e->id), e);
 	return s;
 }
@@ -106,10 +106,10 @@ struct buf *cw_call_begin(struct capnweb *s, const char *verb, int64_t id, const
 	return b;
 }
 
-struct import *cw_call_send(struct capnweb *s)
+struct imported *cw_call_send(struct capnweb *s)
 {
 	buf_add_c(&s->call, "]]]");
-	struct import *i = cw_import_new(s, ++s->next_import);
+	struct imported *i = cw_import_new(s, ++s->next_import);
 	cw_send(s, &s->call);
 	if (list_empty(&s->streams))
 		buf_free(&s->call);
@@ -122,7 +122,7 @@ void capnweb_call_peer(
 	if (s->ended)
 		return on_reply(arg, false, NULL);
 	buf_add_str(cw_call_begin(s, "push", id, path), args);
-	struct import *i = cw_call_send(s);
+	struct imported *i = cw_call_send(s);
 	i->on_reply = on_reply;
 	i->arg = arg;
 	i->remote = 1;
@@ -133,20 +133,20 @@ void capnweb_call_peer(
 
 /* ---- imports ---- */
 
-struct import *cw_import(struct capnweb *s, int64_t id)
+struct imported *cw_import(struct capnweb *s, int64_t id)
 {
 	return map_get(&s->imports, id_key(&id));
 }
 
-struct import *cw_import_new(struct capnweb *s, int64_t id)
+struct imported *cw_import_new(struct capnweb *s, int64_t id)
 {
-	struct import *i = xcalloc(1, sizeof *i);
+	struct imported *i = xcalloc(1, sizeof *i);
 	i->id = id;
 	map_put(&s->imports, id_key(&id), i);
 	return i;
 }
 
-void cw_import_gone(struct capnweb *s, struct import *i)
+void cw_import_gone(struct capnweb *s, struct imported *i)
 {
 	if (i->hook || i->on_reply || i->stream)
 		return;
@@ -159,9 +159,9 @@ void cw_import_gone(struct capnweb *s, struct import *i)
 	free(i);
 }
 
-struct hook *cw_import_stub(struct capnweb *s, int64_t id)
+struct cw_hook *cw_import_stub(struct capnweb *s, int64_t id)
 {
-	struct import *i = cw_import(s, id);
+	struct imported *i = cw_import(s, id);
 	if (!i)
 		i = cw_import_new(s, id);
 	i->remote++;
@@ -172,49 +172,49 @@ struct hook *cw_import_stub(struct capnweb *s, int64_t id)
 	return i->hook;
 }
 
-struct hook *cw_import_promise(struct capnweb *s, int64_t id)
+struct cw_hook *cw_import_promise(struct capnweb *s, int64_t id)
 {
 	if (cw_import(s, id))
 		return hook_error(
 			s, "Error", "Bug in RPC system: The peer sent a promise reusing an existing export ID.");
-	struct hook *h = cw_import_stub(s, id);
+	struct cw_hook *h = cw_import_stub(s, id);
 	h->kind = HOOK_PENDING;
 	return h;
 }
 
 void capnweb_release_stub(struct capnweb *s, int64_t id)
 {
-	struct import *i = cw_import(s, id);
+	struct imported *i = cw_import(s, id);
 	if (i && i->hook)
 		hook_unref(i->hook);
 }
 
 /* ---- exports ---- */
 
-struct export *cw_export(struct capnweb *s, int64_t id)
+struct exported *cw_export(struct capnweb *s, int64_t id)
 {
 	return map_get(&s->exports, id_key(&id));
 }
 
-static struct export *export_new(struct capnweb *s, int64_t id, struct hook *h)
+static struct exported *export_new(struct capnweb *s, int64_t id, struct cw_hook *h)
 {
-	struct export *e = xcalloc(1, sizeof *e);
-	*e = (struct export){.id = id, .hook = h, .refs = 1, .s = s};
+	struct exported *e = xcalloc(1, sizeof *e);
+	*e = (struct exported){.id = id, .hook = h, .refs = 1, .s = s};
 	map_put(&s->exports, id_key(&id), e);
 	return e;
 }
 
-int64_t cw_export_hook(struct capnweb *s, struct hook *h)
+int64_t cw_export_hook(struct capnweb *s, struct cw_hook *h)
 {
 	return export_new(s, --s->next_negative, hook_ref(h))->id;
 }
 
-struct export *cw_export_next(struct capnweb *s, struct hook *h)
+struct exported *cw_export_next(struct capnweb *s, struct cw_hook *h)
 {
 	return export_new(s, ++s->next_export, h);
 }
 
-void cw_export_free(struct export *e)
+void cw_export_free(struct exported *e)
 {
 	list_del(&e->w.node);
 	map_del(&e->s->exports, id_key(&e->id));
@@ -222,7 +222,7 @@ void cw_export_free(struct export *e)
 	free(e);
 }
 
-static void put_settled(struct capnweb *s, struct buf *out, struct hook *h)
+static void put_settled(struct capnweb *s, struct buf *out, struct cw_hook *h)
 {
 	if (h->kind == HOOK_OBJECT)
 		buf_printf(out, "[\"export\",%lld]", (long long)cw_export_hook(s, h));
@@ -234,7 +234,7 @@ static void put_settled(struct capnweb *s, struct buf *out, struct hook *h)
 		cw_put_value(s, out, h);
 }
 
-static void export_send(struct export *e, struct hook *h)
+static void export_send(struct exported *e, struct cw_hook *h)
 {
 	struct capnweb *s = e->s;
 	bool bad = h->kind == HOOK_ERROR || h->kind == HOOK_PIPE;
@@ -257,13 +257,13 @@ static void export_send(struct export *e, struct hook *h)
 
 static void export_settle(struct waiter *w)
 {
-	struct export *e = container_of(w, struct export, w);
-	struct hook *h = hook_settle(e->hook, &e->w);
+	struct exported *e = container_of(w, struct exported, w);
+	struct cw_hook *h = hook_settle(e->hook, &e->w);
 	if (h)
 		export_send(e, h);
 }
 
-void cw_pull(struct export *e)
+void cw_pull(struct exported *e)
 {
 	if (e->pulled)
 		return;
@@ -318,7 +318,7 @@ void capnweb_free(struct capnweb *s)
 	s->running = true;
 	stream_cancel_all(s);
 	for (size_t it = 0; map_next(&s->imports, &it, &key, &value);) {
-		struct import *i = value;
+		struct imported *i = value;
 		capnweb_on_reply on_reply = i->on_reply;
 		i->on_reply = NULL;
 		i->stream = NULL;
@@ -333,7 +333,7 @@ void capnweb_free(struct capnweb *s)
 	pipe_end_all(s);
 	stream_free_all(s);
 	for (size_t it = 0; map_next(&s->imports, &it, &key, &value); it = 0) {
-		struct import *i = value;
+		struct imported *i = value;
 		if (i->hook)
 			i->hook->import = NULL;
 		map_del(&s->imports, key);

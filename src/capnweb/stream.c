@@ -46,7 +46,7 @@ static void stream_delete(struct capnweb_stream *st)
 
 static void stream_free(struct capnweb_stream *st)
 {
-	struct import *i = st->pipe ? cw_import(st->s, st->pipe) : NULL;
+	struct imported *i = st->pipe ? cw_import(st->s, st->pipe) : NULL;
 	list_del(&st->node);
 	if (i) {
 		i->stream = NULL;
@@ -78,7 +78,7 @@ static struct buf *begin_part(struct capnweb_stream *st, const char *method)
 static void send_part(struct capnweb_stream *st, bool last)
 {
 	size_t n = buf_size(&st->s->call);
-	struct import *i = cw_call_send(st->s);
+	struct imported *i = cw_call_send(st->s);
 	i->stream = st;
 	i->ack = true;
 	i->last = last;
@@ -173,7 +173,7 @@ void stream_dropped(struct capnweb_stream *st)
 	stream_free(st);
 }
 
-void stream_acked(struct capnweb_stream *st, const struct import *i, bool ok)
+void stream_acked(struct capnweb_stream *st, const struct imported *i, bool ok)
 {
 	st->in_flight -= i->bytes;
 	st->writes--;

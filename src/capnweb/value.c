@@ -290,7 +290,7 @@ static void answer_ref(struct capnweb_answer *a, struct capnweb_ref ref)
 
 void capnweb_answer_object(struct capnweb_answer *a, struct capnweb *s, void *object)
 {
-	struct hook *h = hook_new(s, HOOK_OBJECT);
+	struct cw_hook *h = hook_new(s, HOOK_OBJECT);
 	h->object = xcalloc(1, sizeof *h->object);
 	*h->object = (struct object){.refs = 1, .arg = object};
 	answer_ref(a, (struct capnweb_ref){.kind = REF_STUB, .hook = h});
@@ -301,7 +301,7 @@ void capnweb_answer_stream(struct capnweb_answer *a, struct capnweb_stream *st)
 	answer_ref(a, (struct capnweb_ref){.kind = REF_STREAM, .stream = st});
 }
 
-static void put_stub(struct capnweb *s, struct buf *out, struct hook *h)
+static void put_stub(struct capnweb *s, struct buf *out, struct cw_hook *h)
 {
 	h = hook_follow(h);
 	if (h->kind == HOOK_IMPORT)
@@ -316,7 +316,7 @@ static void put_ref(struct capnweb *s, struct buf *out, struct capnweb_ref *ref)
 		auto_buf struct buf pipe = {0};
 		buf_add_c(&pipe, "[\"pipe\"]");
 		cw_send(s, &pipe);
-		struct import *i = cw_import_new(s, ++s->next_import);
+		struct imported *i = cw_import_new(s, ++s->next_import);
 		buf_printf(out, "[\"readable\",%lld]", (long long)i->id);
 		i->stream = ref->stream;
 		i->remote = 1;
@@ -353,7 +353,7 @@ static void put_node(struct capnweb *s, struct buf *out, const struct payload *p
 	buf_add_byte(out, object ? '}' : ']');
 }
 
-void cw_put_value(struct capnweb *s, struct buf *out, const struct hook *h)
+void cw_put_value(struct capnweb *s, struct buf *out, const struct cw_hook *h)
 {
 	const struct payload *p = h->payload;
 	if (h->root || !buf_size(&p->text))

@@ -9,9 +9,9 @@
  *		return code;
  *
  * Options are `--name value`, `--name=value`, `--flag`, and, for options with a letter, `-n value`, `-nvalue` and
- *`-abc` (three flags). They come before or between positional words. `--` ends them. With command_after = n, the first
- *word after n positional words also ends them and begins the command: `atoll exec box ls -l` and `atoll exec box -- ls
- *-l` are the same. Every verb has --json and --help.
+ * `-abc` (three flags). They come before or between positional words. `--` ends them. With command_after = n, the first
+ * word after n positional words also ends them and begins the command: `atoll exec box ls -l` and `atoll exec box -- ls
+ * -l` are the same. Every verb has --json and --help.
  */
 #pragma once
 

@@ -146,7 +146,7 @@ static void encode(struct buf *out, const char *text)
 
 /* ---- commands ---- */
 
-static int context_ls(const struct words *w)
+static int context_ls(const struct command_words *w)
 {
 	auto_buf struct buf out = {0};
 	auto_free char *endpoint = xasprintf("unix://%s", sock_path);
@@ -165,7 +165,7 @@ static int context_ls(const struct words *w)
 	return 0;
 }
 
-static int info(const struct words *w)
+static int info(const struct command_words *w)
 {
 	auto_buf struct buf body = {0};
 	const char *format = words_value(w, "--format") ? words_value(w, "--format") : words_value(w, "-f");
@@ -222,22 +222,22 @@ static int name_image(const char *tag, const char *image)
 	return call("POST", buf_cstr(&target), buf_str(&json), &answer);
 }
 
-struct build {
+struct docker_build {
 	char *argv[2 * WORDS_MAX + 16]; /* of `atoll build` */
 	size_t argc;
 };
 
-static void add(struct build *b, const char *word)
+static void add(struct docker_build *b, const char *word)
 {
 	if (b->argc < ARRAY_LEN(b->argv) - 1)
 		b->argv[b->argc++] = (char *)word;
 }
 
 /* The platform is the host's, the network that of the image builder; the output is always the daemon's. */
-static int build(const struct words *w)
+static int build(const struct command_words *w)
 {
 	static const char *const passed[] = {"-f", "--file", "--build-arg", "--target", "--secret"};
-	struct build b = {.argv = {NULL, (char *)"build"}, .argc = 2};
+	struct docker_build b = {.argv = {NULL, (char *)"build"}, .argc = 2};
 	const char *tag = words_value(w, "-t") ? words_value(w, "-t") : words_value(w, "--tag");
 	char image[NAME_LENGTH];
 	if (!tag)
@@ -260,7 +260,7 @@ static int build(const struct words *w)
 	return code ? code : name_image(tag, image);
 }
 
-static int pull(const struct words *w)
+static int pull(const struct command_words *w)
 {
 	auto_buf struct buf target = {0}, answer = {0};
 	const char *image = w->v[0];
@@ -274,7 +274,7 @@ static int pull(const struct words *w)
 	return code ? code : name_image(image, image);
 }
 
-static int tag(const struct words *w)
+static int tag(const struct command_words *w)
 {
 	auto_buf struct buf target = {0}, answer = {0};
 	buf_add_c(&target, "/images/");
@@ -287,7 +287,7 @@ static int tag(const struct words *w)
 /* ---- lists ---- */
 
 /* {"label":["a=b"]} of --filter label=a=b; 1 after a message. */
-static int add_filters(const struct words *w, struct buf *target)
+static int add_filters(const struct command_words *w, struct buf *target)
 {
 	static const char *const known[] = {"ancestor", "id", "label", "name", "status"};
 	auto_buf struct buf filters = {0};
@@ -345,7 +345,7 @@ static struct str text_of(const struct json *c, const char *member)
 	return text.n && text.p[0] == '/' ? str_skip(text, 1) : text;
 }
 
-static int ps(const struct words *w)
+static int ps(const struct command_words *w)
 {
 	auto_buf struct buf target = {0}, answer = {0};
 	const char *format = words_value(w, "--format");
@@ -369,7 +369,7 @@ static int ps(const struct words *w)
 	return 0;
 }
 
-static int volume_ls(const struct words *w)
+static int volume_ls(const struct command_words *w)
 {
 	auto_buf struct buf target = {0}, answer = {0};
 	const char *format = words_value(w, "--format");
@@ -387,7 +387,7 @@ static int volume_ls(const struct words *w)
 
 /* ---- removal ---- */
 
-static int remove_each(const struct words *w, const char *prefix, const char *query)
+static int remove_each(const struct command_words *w, const char *prefix, const char *query)
 {
 	int code = 0;
 	for (size_t i = 0; i < w->n; i++) {
@@ -404,25 +404,25 @@ static int remove_each(const struct words *w, const char *prefix, const char *qu
 }
 
 /* The sidecar of a container that the user removes goes with it: no one else would remove it. */
-static int rm(const struct words *w)
+static int rm(const struct command_words *w)
 {
 	return remove_each(
 		w, "/containers/", words_have(w, "-f", "--force") ? "?force=1&sidecar=1" : "?force=0&sidecar=1");
 }
 
-static int rmi(const struct words *w)
+static int rmi(const struct command_words *w)
 {
 	return remove_each(w, "/images/", "");
 }
 
-static int volume_rm(const struct words *w)
+static int volume_rm(const struct command_words *w)
 {
 	return remove_each(w, "/volumes/", "");
 }
 
 /* ---- the rest ---- */
 
-static int image_inspect(const struct words *w)
+static int image_inspect(const struct command_words *w)
 {
 	auto_buf struct buf target = {0}, answer = {0};
 	const char *format = words_value(w, "--format") ? words_value(w, "--format") : words_value(w, "-f");
@@ -440,14 +440,14 @@ static int image_inspect(const struct words *w)
 	return 0;
 }
 
-static int version(const struct words *w)
+static int version(const struct command_words *w)
 {
 	(void)w;
 	puts("Atoll " ATOLL_VERSION " (atoll-docker)");
 	return 0;
 }
 
-static int login(const struct words *w)
+static int login(const struct command_words *w)
 {
 	(void)w;
 	return fail("registries are not supported; name cloudflare/sandbox, or a Dockerfile");
@@ -458,7 +458,7 @@ static int login(const struct words *w)
 /* Flags have a blank before and behind each. A switch may have a value behind '='. */
 static const struct command {
 	const char *name, *usage;
-	int (*run)(const struct words *w);
+	int (*run)(const struct command_words *w);
 	const char *switches, *valued;
 	size_t min, max; /* arguments */
 } commands[] = {{"context ls", "[--format json]", context_ls, "", " --format ", 0, 0},
@@ -492,7 +492,7 @@ static int help(void)
 
 static int run_command(const struct command *c, int argc, char **argv)
 {
-	static struct words w;
+	static struct command_words w;
 	char why[200];
 	enum words_result r = words_read(&w, argc, argv, c->switches, c->valued, why, sizeof why);
 	if (r == WORDS_HELP) {

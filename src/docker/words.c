@@ -8,7 +8,7 @@ bool option_is(const struct option *o, const char *name)
 	return strcspn(o->name, "=") == strlen(name) && strncmp(o->name, name, strlen(name)) == 0;
 }
 
-const char *words_value(const struct words *w, const char *name)
+const char *words_value(const struct command_words *w, const char *name)
 {
 	for (size_t i = w->options_n; i-- > 0;)
 		if (option_is(&w->options[i], name))
@@ -16,7 +16,7 @@ const char *words_value(const struct words *w, const char *name)
 	return NULL;
 }
 
-bool words_have(const struct words *w, const char *name, const char *longer)
+bool words_have(const struct command_words *w, const char *name, const char *longer)
 {
 	return words_value(w, name) || words_value(w, longer);
 }
@@ -42,13 +42,13 @@ static bool is_group(const char *switches, const char *word)
 	return true;
 }
 
-static void add(struct words *w, const char *name, const char *value)
+static void add(struct command_words *w, const char *name, const char *value)
 {
 	if (w->options_n < WORDS_MAX)
 		w->options[w->options_n++] = (struct option){name, value};
 }
 
-static void add_group(struct words *w, const char *word)
+static void add_group(struct command_words *w, const char *word)
 {
 	static char letters[128][3];
 	for (const char *p = word + 1; *p; p++) {
@@ -65,8 +65,8 @@ static enum words_result wrong(char *why, size_t size, const char *what, const c
 	return WORDS_WRONG;
 }
 
-enum words_result words_read(
-	struct words *w, int argc, char **argv, const char *switches, const char *valued, char *why, size_t why_size)
+enum words_result words_read(struct command_words *w, int argc, char **argv, const char *switches, const char *valued,
+	char *why, size_t why_size)
 {
 	bool flags = true;
 	if (argc > WORDS_MAX)

@@ -14,7 +14,7 @@ struct option {
 	const char *value;
 };
 
-struct words {
+struct command_words {
 	const char *v[WORDS_MAX]; /* arguments */
 	size_t n;
 	struct option options[WORDS_MAX];
@@ -25,11 +25,11 @@ enum words_result { WORDS_OK, WORDS_HELP, WORDS_WRONG };
 
 /* `switches` and `valued` have a blank before and behind each name. A switch may have a value behind '='. Switches of
  * one letter can be one word. WORDS_WRONG: `why` says which word. */
-enum words_result words_read(
-	struct words *w, int argc, char **argv, const char *switches, const char *valued, char *why, size_t why_size);
+enum words_result words_read(struct command_words *w, int argc, char **argv, const char *switches, const char *valued,
+	char *why, size_t why_size);
 bool option_is(const struct option *o, const char *name);
 /* NULL: it is not there. */
-const char *words_value(const struct words *w, const char *name);
-bool words_have(const struct words *w, const char *name, const char *longer);
+const char *words_value(const struct command_words *w, const char *name);
+bool words_have(const struct command_words *w, const char *name, const char *longer);
 /* Whether such a list of names has a word, up to its '='. */
 bool words_list_has(const char *names, const char *word);

@@ -3,15 +3,13 @@
  *
  * A question is about a sandbox, a host (a name, or an address where no name is known) and a port. Connections that
  * wait for the same share one question. atolld is told of a new question, shows it to its clients, and sends the
- *answer; when it connects anew it is told of all that are open. A question ends with its answer, after the policy's
+ * answer; when it connects anew it is told of all that are open. A question ends with its answer, after the policy's
  * askTimeout, or when no connection waits for it any more; atolld is told of the last two.
  *
- *	{"op":"ask","ask":"…","id":sandbox,"host":…,"port":n,"protocol":"tls","address":…,"time":ms,"until":ms}   to
- *atolld
- *	{"op":"unask","ask":"…","end":"timeout"|"gone"}                                                         to
- *atolld
- *	{"op":"answer","ask":"…","decision":"allow"|"deny"}                                                     from
- *atolld
+ *	{"op":"ask","ask":"…","id":sandbox,"host":…,"port":n,"protocol":"tls","address":…,"time":ms,"until":ms}
+ *		to atolld
+ *	{"op":"unask","ask":"…","end":"timeout"|"gone"}	to atolld
+ *	{"op":"answer","ask":"…","decision":"allow"|"deny"}	from atolld
  *
  * Ids are random and never used again, so that a late answer cannot mean another question. A box has at most
  * GATE_ASKS_MAX questions. Thread: the loop's.

@@ -42,13 +42,13 @@ static bool is_clean(struct http_proxy *p, struct str name, struct str *value)
  * head has already acted (RFC 9110, 6.5.1). */
 static bool may_trail(struct str name)
 {
-	static const struct str not [] = {STR("Host"), STR("Authorization"), STR("Cookie"), STR("Set-Cookie"),
+	static const struct str withheld[] = {STR("Host"), STR("Authorization"), STR("Cookie"), STR("Set-Cookie"),
 		STR("Trailer"), STR("Expect"), STR("Range"), STR("Content-Type"), STR("Content-Encoding"),
 		STR("Content-Range"), STR("Cache-Control"), STR("Location"), STR("WWW-Authenticate"),
 		STR("Max-Forwards"), STR("Forwarded"), STR("X-Real-IP")};
 	static const struct str forwarded = STR("X-Forwarded-");
-	for (size_t i = 0; i < ARRAY_LEN(not ); i++)
-		if (str_eq_nocase(name, not [i]))
+	for (size_t i = 0; i < ARRAY_LEN(withheld); i++)
+		if (str_eq_nocase(name, withheld[i]))
 			return false;
 	return name.n < forwarded.n || !str_eq_nocase(str_n(name.p, forwarded.n), forwarded);
 }

@@ -2,10 +2,10 @@
  * build_mounts.h - RUN --mount: what is in a box during one command, and never in its layer.
  *
  *	cache    a volume of the pool that stays for later builds of this daemon, found by its id (build_caches.c)
- *	tmpfs    a volume that is made for the command and deleted behind it
+ *	tmpfs    a volume that is made for the command and deleted after it
  *	bind     files of the context, of a stage or of an image: a directory is a volume as with tmpfs, filled before;
- *one file is put in its place by atoll-mover, which takes it away behind the command secret   a file on a tmpfs of the
- *box, or a variable; its bytes come with the request and are kept in memory
+ *	         one file is put in its place by atoll-mover, which takes it away after the command
+ *	secret   a file on a tmpfs of the box, or a variable; its bytes come with the request and are kept in memory
  *
  * A box gets its volumes when it starts, so each RUN has a box of its own for them (build_run.c). All names in a mount
  * are a client's: places are checked here, and again by daemon, warden and the half-made box.

@@ -4,8 +4,8 @@
  * It runs as the daemon's user, without privileges. atolld passes /v1/images… on to its socket, one connection a
  * request; each request is a process of its own that works from top to bottom and ends. Whatever touches files of an
  * image happens in a box (work.h); whatever the image directory gets, the warden puts there (warden.c). When a
- *request's process ends early, also by kill -9 or because the client has gone, its parent destroys its box: nothing
- *else can be left.
+ * request's process ends early, also by kill -9 or because the client has gone, its parent destroys its box: nothing
+ * else can be left.
  *
  *	main.c     the socket, processes, their remains
  *	conn.c     one request: head, body, answer, events

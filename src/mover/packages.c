@@ -14,12 +14,12 @@
 #include "base/json.h"
 #include "mover/mover.h"
 
-struct list {
+struct package_list {
 	struct json_writer w;
 	size_t n;
 };
 
-static void list_add(struct list *l, const char *type, struct str name, struct str version)
+static void list_add(struct package_list *l, const char *type, struct str name, struct str version)
 {
 	if (!name.n || !version.n || name.n > MOVER_PART_MAX || version.n > MOVER_PART_MAX || !str_is_utf8(name) ||
 		!str_is_utf8(version) || l->n == MOVER_PACKAGES_MAX)
@@ -52,7 +52,7 @@ struct stanza {
 	const char *type;
 };
 
-static void read_stanzas(struct list *l, struct str text, const struct stanza *s)
+static void read_stanzas(struct package_list *l, struct str text, const struct stanza *s)
 {
 	struct str name = STR_NULL, version = STR_NULL;
 	bool there = true;
@@ -73,7 +73,7 @@ static void read_stanzas(struct list *l, struct str text, const struct stanza *s
 	}
 }
 
-static void read_files(struct list *l, const char *pattern, const struct stanza *s)
+static void read_files(struct package_list *l, const char *pattern, const struct stanza *s)
 {
 	glob_t found;
 	if (glob(pattern, 0, NULL, &found) != 0)
@@ -87,7 +87,7 @@ static void read_files(struct list *l, const char *pattern, const struct stanza 
 }
 
 /* A path that ends with name-version.dist-info, name-version.egg-info or name-version-py3.11.egg-info. */
-static void add_python(struct list *l, const char *path)
+static void add_python(struct package_list *l, const char *path)
 {
 	static const struct str ends[] = {{".dist-info", 10}, {".egg-info", 9}};
 	const char *slash = strrchr(path, '/');
@@ -99,7 +99,7 @@ static void add_python(struct list *l, const char *path)
 	list_add(l, "pypi", name, str_split(rest, '-', &rest));
 }
 
-static void read_python(struct list *l, const char *pattern)
+static void read_python(struct package_list *l, const char *pattern)
 {
 	glob_t found;
 	if (glob(pattern, 0, NULL, &found) != 0)
@@ -109,7 +109,7 @@ static void read_python(struct list *l, const char *pattern)
 	globfree(&found);
 }
 
-static void read_node(struct list *l, const char *pattern)
+static void read_node(struct package_list *l, const char *pattern)
 {
 	glob_t found;
 	if (glob(pattern, 0, NULL, &found) != 0)
@@ -128,7 +128,7 @@ static void read_node(struct list *l, const char *pattern)
 }
 
 /* Node.js itself is no package of npm's: its headers say its version. */
-static void read_runtime(struct list *l, const char *path)
+static void read_runtime(struct package_list *l, const char *path)
 {
 	static const char *const names[] = {
 		"#define NODE_MAJOR_VERSION ", "#define NODE_MINOR_VERSION ", "#define NODE_PATCH_VERSION "};
@@ -151,7 +151,7 @@ int mover_packages(int argc, char **argv)
 		"/usr/local/lib/node_modules/@*/*/package.json", "/usr/lib/node_modules/*/package.json",
 		"/usr/lib/node_modules/@*/*/package.json"};
 	auto_buf struct buf out = {0};
-	struct list l = {.w = json_writer(&out)};
+	struct package_list l = {.w = json_writer(&out)};
 	(void)argc;
 	(void)argv;
 	json_array_begin(&l.w);

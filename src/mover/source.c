@@ -7,14 +7,14 @@
 
 #include "mover/mover.h"
 
-struct source {
+struct archive_source {
 	struct archive *raw; /* takes the compression off */
 	SHA256_CTX hash;
 	uint64_t bytes, max;
 	bool ended;
 };
 
-static void check_size(struct source *s)
+static void check_size(struct archive_source *s)
 {
 	uint64_t packed = (uint64_t)archive_filter_bytes(s->raw, -1);
 	if (s->bytes > s->max)
@@ -25,7 +25,7 @@ static void check_size(struct source *s)
 
 static la_ssize_t on_read(struct archive *a, void *arg, const void **ret)
 {
-	struct source *s = arg;
+	struct archive_source *s = arg;
 	size_t n = 0;
 	la_int64_t offset = 0;
 	(void)a;
@@ -44,9 +44,9 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **ret)
 	return (la_ssize_t)n;
 }
 
-struct archive *source_open(uint64_t max_bytes, struct source **ret)
+struct archive *source_open(uint64_t max_bytes, struct archive_source **ret)
 {
-	static struct source s;
+	static struct archive_source s;
 	struct archive_entry *whole;
 	s.max = max_bytes;
 	SHA256_Init(&s.hash);
@@ -73,7 +73,7 @@ struct archive *source_open(uint64_t max_bytes, struct source **ret)
 	return tar;
 }
 
-void source_finish(struct source *s, char *hex, uint64_t *ret_bytes)
+void source_finish(struct archive_source *s, char *hex, uint64_t *ret_bytes)
 {
 	const void *rest;
 	unsigned char digest[SHA256_DIGEST_LENGTH];

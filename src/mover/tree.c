@@ -16,13 +16,13 @@
 
 #include "mover/mover.h"
 
-static int open_in(const struct tree *t, const char *path, uint64_t flags)
+static int open_in(const struct mover_tree *t, const char *path, uint64_t flags)
 {
 	struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
 	return (int)syscall(SYS_openat2, t->root, *path ? path : ".", &how, sizeof how);
 }
 
-void tree_open(struct tree *t, const char *root)
+void tree_open(struct mover_tree *t, const char *root)
 {
 	t->root = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (t->root < 0)
@@ -76,7 +76,7 @@ static const char *last_of(const char *path)
 }
 
 /* Makes missing parents, as root's and 0755. */
-static int open_parent(const struct tree *t, const char *path)
+static int open_parent(const struct mover_tree *t, const char *path)
 {
 	auto_free char *parent = str_dup(parent_of(path));
 	int fd = open_in(t, parent, O_PATH | O_DIRECTORY);
@@ -100,13 +100,13 @@ static int open_parent(const struct tree *t, const char *path)
 
 /* ---- removing ---- */
 
-static bool made_here(const struct tree *t, const char *path)
+static bool made_here(const struct mover_tree *t, const char *path)
 {
 	return map_get(&t->made, str_of(path)) != NULL;
 }
 
 /* Removes what is below `path` (dir/name) and was not made by this archive; true when all of it is gone. */
-static bool remove_below(const struct tree *t, int dir, const char *name, const char *path, int depth)
+static bool remove_below(const struct mover_tree *t, int dir, const char *name, const char *path, int depth)
 {
 	bool all = true;
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -133,7 +133,7 @@ static bool remove_below(const struct tree *t, int dir, const char *name, const 
 	return all;
 }
 
-static void remove_path(const struct tree *t, int dir, const char *path)
+static void remove_path(const struct mover_tree *t, int dir, const char *path)
 {
 	struct stat st;
 	const char *name = last_of(path);
@@ -147,7 +147,7 @@ static void remove_path(const struct tree *t, int dir, const char *path)
 }
 
 /* True when the name was a whiteout. It hides what lower layers have, never what this archive has made. */
-static bool take_whiteout(struct tree *t, int parent, const char *path)
+static bool take_whiteout(struct mover_tree *t, int parent, const char *path)
 {
 	const char *name = last_of(path);
 	if (!t->layer || strncmp(name, ".wh.", 4) != 0)
@@ -168,7 +168,7 @@ static bool take_whiteout(struct tree *t, int parent, const char *path)
 
 /* ---- one entry ---- */
 
-static void make_room(struct tree *t, int parent, const char *path, bool for_dir)
+static void make_room(struct mover_tree *t, int parent, const char *path, bool for_dir)
 {
 	struct stat st;
 	if (fstatat(parent, last_of(path), &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -199,7 +199,7 @@ static void write_content(struct archive *a, int fd, const char *path, la_int64_
 		mover_die("'%s' cannot be written: %s", path, strerror(errno));
 }
 
-static void make_hard_link(struct tree *t, int parent, const char *path, const char *target)
+static void make_hard_link(struct mover_tree *t, int parent, const char *path, const char *target)
 {
 	auto_buf struct buf clean = {0};
 	clean_name(target, "link", &clean);
@@ -209,13 +209,13 @@ static void make_hard_link(struct tree *t, int parent, const char *path, const c
 		mover_die("'%s' cannot be linked to '%s': %s", path, target, strerror(errno));
 }
 
-/* Ids past the range of a box belong to nobody. */
+/* Ids past the range of a box have no owner. */
 static uid_t clamp(la_int64_t id)
 {
 	return id < 0 || id > 65534 ? 65534 : (uid_t)id;
 }
 
-static void set_xattrs(struct tree *t, int fd, struct archive_entry *entry)
+static void set_xattrs(struct mover_tree *t, int fd, struct archive_entry *entry)
 {
 	const char *name;
 	const void *value;
@@ -230,7 +230,7 @@ static void set_xattrs(struct tree *t, int fd, struct archive_entry *entry)
 	}
 }
 
-static mode_t mode_of(struct tree *t, struct archive_entry *entry)
+static mode_t mode_of(struct mover_tree *t, struct archive_entry *entry)
 {
 	mode_t mode = archive_entry_perm(entry) & 07777;
 	if (t->has_mode)
@@ -242,7 +242,7 @@ static mode_t mode_of(struct tree *t, struct archive_entry *entry)
 	return mode;
 }
 
-static void set_state(struct tree *t, int parent, const char *path, struct archive_entry *entry)
+static void set_state(struct mover_tree *t, int parent, const char *path, struct archive_entry *entry)
 {
 	const char *name = last_of(path);
 	uid_t uid = t->has_owner ? t->uid : clamp(archive_entry_uid(entry));
@@ -263,7 +263,8 @@ static void set_state(struct tree *t, int parent, const char *path, struct archi
 	utimensat(parent, name, times, AT_SYMLINK_NOFOLLOW);
 }
 
-static bool make_entry(struct tree *t, int parent, const char *path, struct archive *a, struct archive_entry *entry)
+static bool make_entry(
+	struct mover_tree *t, int parent, const char *path, struct archive *a, struct archive_entry *entry)
 {
 	const char *name = last_of(path);
 	auto_fd int fd = -1;
@@ -296,7 +297,7 @@ static bool make_entry(struct tree *t, int parent, const char *path, struct arch
 	return true;
 }
 
-void tree_add(struct tree *t, struct archive *a, struct archive_entry *entry)
+void tree_add(struct mover_tree *t, struct archive *a, struct archive_entry *entry)
 {
 	auto_buf struct buf clean = {0};
 	const char *given = archive_entry_pathname(entry);
@@ -322,7 +323,7 @@ void tree_add(struct tree *t, struct archive *a, struct archive_entry *entry)
 		set_state(t, parent, path, entry);
 }
 
-void tree_close(struct tree *t)
+void tree_close(struct mover_tree *t)
 {
 	struct str rest = buf_str(&t->times);
 	while (rest.n > sizeof(struct timespec)) {

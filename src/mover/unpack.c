@@ -61,7 +61,7 @@ struct options {
 	uint64_t max;
 };
 
-static void read_options(int argc, char **argv, struct tree *t, struct options *o)
+static void read_options(int argc, char **argv, struct mover_tree *t, struct options *o)
 {
 	for (int i = 0; i < argc; i++) {
 		const char *next = i + 1 < argc ? argv[i + 1] : "";
@@ -112,9 +112,9 @@ static void take_connection(void)
 
 int mover_unpack(int argc, char **argv)
 {
-	struct tree t = {0};
+	struct mover_tree t = {0};
 	struct options o = {.dest = "/", .max = MOVER_BYTES_MAX};
-	struct source *s;
+	struct archive_source *s;
 	struct archive_entry *entry;
 	const char *name = NULL;
 	char hex[65];

@@ -5,10 +5,10 @@
  *
  *	fusermount	any program of the box (src/fusermount). Sends one struct fuse_ask, gets one struct fuse_reply.
  *	the joiner	a short-lived child of the warden that has joined the box (src/warden/fuse/fuse.h). The agent
- *sends it the asks, one after the other, and closes the connection when there is none left.
+ * sends it the asks, one after the other, and closes the connection when there is none left.
  *
  * The kernel tells them apart (SO_PEERCRED): a process that is not in the box's pid namespace has the pid 0 there, and
- *no program of the box can have it. The joiner checks in the same way that the box's first process listens.
+ * no program of the box can have it. The joiner checks in the same way that the box's first process listens.
  *
  * The agent calls the warden with FUSE_RING in the pipe of proto/zygote.h: a number, nothing else. So no text of a box
  * reaches the warden itself. Texts are terminated and zero-padded. All sides are built from one tree.

@@ -18,7 +18,7 @@
  * A line of KEY.layers is 64 hexadecimal digits (layers/HEX), or the key of an image with a rootfs.
  *
  * Records of the image service go to the warden over $ATOLL_RUN/images.sock, AF_UNIX SEQPACKET, one request and its
- *reply at a time. The warden checks every field again; it parses no JSON: a configuration is bytes to it.
+ * reply at a time. The warden checks every field again; it parses no JSON: a configuration is bytes to it.
  */
 #pragma once
 

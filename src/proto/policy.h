@@ -4,13 +4,13 @@
  * A decision has two steps, because an address is known before a name. policy_by_address() decides what it can; when it
  * answers POLICY_NEEDS_NAME the caller finds out the name (SNI, Host, the names that our resolver gave for the address)
  * and asks policy_by_name(). Addresses that a name leads to are checked with policy_address_ok() before they are
- *dialled.
+ * dialled.
  *
  *	deny beats allow · a range that is never reachable needs an address rule in `allow` · open: everything public
  *	list: only `allow`; with `ask`, POLICY_ASK for the rest · off: nothing
  *
  * Each verdict names the rule, or the reason where no rule decided; the text lives as long as the policy. Immutable
- *after policy_read; shared by counting.
+ * after policy_read; shared by counting.
  */
 #pragma once
 

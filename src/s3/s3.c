@@ -152,7 +152,7 @@ int s3_get(struct s3 *s, const char *name, s3_on_bytes on_bytes, void *arg, stru
 
 /* ---- answers ---- */
 
-/* The text of the next element of this name from *rest on, which is moved behind it. */
+/* The text of the next element of this name from *rest on; *rest is moved past it. */
 static bool next_element(struct str *rest, const char *name, struct str *ret)
 {
 	char open[40], close[40];

@@ -12,8 +12,7 @@
 #include "base/clock.h"
 
 /* One try. */
-struct
-try {
+struct s3_attempt {
 	struct s3_call *c;
 	struct curl_slist *headers;
 	size_t sent;
@@ -35,7 +34,7 @@ static void md5_of(struct str bytes, unsigned char ret[16])
 
 static size_t on_send(char *p, size_t size, size_t n, void *arg)
 {
-	struct try *t = arg;
+	struct s3_attempt *t = arg;
 	size_t room = size * n, left = t->c->body.n - t->sent, part = left < room ? left : room;
 	memcpy(p, t->c->body.p + t->sent, part);
 	t->sent += part;
@@ -44,7 +43,7 @@ static size_t on_send(char *p, size_t size, size_t n, void *arg)
 
 static int on_rewind(void *arg, curl_off_t offset, int origin)
 {
-	struct try *t = arg;
+	struct s3_attempt *t = arg;
 	if (origin != SEEK_SET || offset < 0 || (size_t)offset > t->c->body.n)
 		return CURL_SEEKFUNC_FAIL;
 	t->sent = (size_t)offset;
@@ -63,7 +62,7 @@ static void keep_tag(struct s3_call *c, struct str value)
 
 static size_t on_header(char *p, size_t size, size_t n, void *arg)
 {
-	struct try *t = arg;
+	struct s3_attempt *t = arg;
 	struct str value, name = str_split(str_n(p, size * n), ':', &value);
 	if (str_eq_nocase(name, STR("etag")))
 		keep_tag(t->c, value);
@@ -79,7 +78,7 @@ static bool is_good(long status)
 
 static size_t on_answer(char *p, size_t size, size_t n, void *arg)
 {
-	struct try *t = arg;
+	struct s3_attempt *t = arg;
 	struct s3_call *c = t->c;
 	size_t all = size * n;
 	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &c->status);
@@ -100,7 +99,7 @@ static size_t on_answer(char *p, size_t size, size_t n, void *arg)
 
 /* ---- one request ---- */
 
-static void header(struct try *t, const char *name, const char *value)
+static void header(struct s3_attempt *t, const char *name, const char *value)
 {
 	auto_buf struct buf line = {0};
 	buf_printf(&line, "%s: %s", name, value);
@@ -108,7 +107,7 @@ static void header(struct try *t, const char *name, const char *value)
 	INVARIANT(t->headers);
 }
 
-static bool sign(struct s3 *s, struct try *t, const char *path)
+static bool sign(struct s3 *s, struct s3_attempt *t, const char *path)
 {
 	struct s3_call *c = t->c;
 	char hash[AWS_HASH_HEX + 1];
@@ -131,7 +130,7 @@ static bool sign(struct s3 *s, struct try *t, const char *path)
 }
 
 /* A get that goes on asks for the rest of the same object. */
-static void add_headers(struct try *t)
+static void add_headers(struct s3_attempt *t)
 {
 	struct s3_call *c = t->c;
 	unsigned char sum[16];
@@ -153,7 +152,7 @@ static void add_headers(struct try *t)
 	}
 }
 
-static void set_up(struct s3 *s, struct try *t, const char *url)
+static void set_up(struct s3 *s, struct s3_attempt *t, const char *url)
 {
 	struct s3_call *c = t->c;
 	CURL *h = s->curl;
@@ -182,7 +181,7 @@ static void set_up(struct s3 *s, struct try *t, const char *url)
 	curl_easy_setopt(h, CURLOPT_SEEKDATA, t);
 }
 
-static CURLcode send_once(struct s3 *s, struct try *t)
+static CURLcode send_once(struct s3 *s, struct s3_attempt *t)
 {
 	struct s3_call *c = t->c;
 	char path[4 * S3_SETTING_MAX + S3_NAME_MAX], url[6 * S3_SETTING_MAX + S3_NAME_MAX];
@@ -215,10 +214,10 @@ static bool may_pass(CURLcode r, long status)
 	return status == 408 || status == 429 || (status >= 500 && status != 501);
 }
 
-static void pause_before(unsigned try)
+static void pause_before(unsigned attempt)
 {
 	uint64_t most = S3_PAUSE, r = 0;
-	for (unsigned i = 1; i < try && most < S3_PAUSE_MAX; i++)
+	for (unsigned i = 1; i < attempt && most < S3_PAUSE_MAX; i++)
 		most *= 2;
 	most = most < S3_PAUSE_MAX ? most : S3_PAUSE_MAX;
 	INVARIANT(getrandom(&r, sizeof r, 0) == sizeof r);
@@ -247,7 +246,7 @@ static int answer_error(const struct s3 *s, const struct s3_call *c, struct err 
 		(int)(code.n < 40 ? code.n : 40), code.p, (int)(message.n < 80 ? message.n : 80), message.p);
 }
 
-static int outcome(const struct s3 *s, struct try *t, CURLcode r, struct err *e)
+static int outcome(const struct s3 *s, struct s3_attempt *t, CURLcode r, struct err *e)
 {
 	struct s3_call *c = t->c;
 	if (t->refused) {
@@ -267,7 +266,7 @@ static int outcome(const struct s3 *s, struct try *t, CURLcode r, struct err *e)
 
 int s3_call_run(struct s3 *s, struct s3_call *c, struct err *e)
 {
-	struct try t = {.c = c, .curl = s->curl};
+	struct s3_attempt t = {.c = c, .curl = s->curl};
 	c->answer.max = S3_ANSWER_MAX;
 	for (unsigned n = 1;; n++) {
 		uint64_t before = t.offset;

@@ -59,8 +59,8 @@ static bool pump(struct conn *c)
 static bool answer(struct conn *c)
 {
 	char head[256];
-	static const char body[101] = "0123456789012345678901234567890123456789012345678901234567890123456789012345678"
-				      "901234567890123456789";
+	static const char body[101] =
+		"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
 	if (strcasestr(c->in, "\nupgrade:")) {
 		static const char upgrade[] =
 			"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";

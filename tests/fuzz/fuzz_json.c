@@ -3,7 +3,7 @@
  *
  * Where the two may differ, and nowhere else:
  *	- we refuse nesting past JSON_DEPTH_MAX, numbers past JSON_NUMBER_MAX characters, texts past JSON_NODES_MAX
- *values;
+ *	  values;
  *	- jansson refuses numbers that fit neither 64 bits nor a double, and keys that hold NUL;
  *	- jansson passes over raw NUL bytes between tokens, where the RFC has no place for them.
  */

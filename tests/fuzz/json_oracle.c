@@ -6,7 +6,7 @@
 
 static struct {
 	__typeof__(json_loadb) *loadb;
-	__typeof__(json_delete) *delete;
+	__typeof__(json_delete) *discard;
 	__typeof__(json_object_iter) *object_iter;
 	__typeof__(json_object_iter_next) *object_iter_next;
 	__typeof__(json_object_iter_key) *object_iter_key;
@@ -38,7 +38,7 @@ static void load(void)
 		abort();
 	}
 	jansson.loadb = symbol(lib, "json_loadb");
-	jansson.delete = symbol(lib, "json_delete");
+	jansson.discard = symbol(lib, "json_delete");
 	jansson.object_iter = symbol(lib, "json_object_iter");
 	jansson.object_iter_next = symbol(lib, "json_object_iter_next");
 	jansson.object_iter_key = symbol(lib, "json_object_iter_key");
@@ -102,6 +102,6 @@ enum oracle_verdict json_oracle(struct str text, struct buf *ret)
 		return range ? ORACLE_REFUSES_RANGE : ORACLE_REFUSES;
 	}
 	dump(ret, j);
-	jansson.delete(j);
+	jansson.discard(j);
 	return ORACLE_ACCEPTS;
 }

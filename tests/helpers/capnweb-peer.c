@@ -1,6 +1,6 @@
 /*
  * capnweb-peer: one end of a capnweb session whose frames are lines on stdin and stdout, for tests against the npm
- *package. Its main object:
+ * package. Its main object:
  *
  *	echo(x)		x
  *	add(a, b)	the sum of two whole numbers

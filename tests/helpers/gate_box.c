@@ -4,7 +4,7 @@
  *	gate-box SOCKET BPFFS SLOT ID [v6] [private] [datagrams]
  *
  * Steers the namespace, gives its sockets to whoever listens at SOCKET (tests/lib/gatelib.py passes them on), prints
- *"ready". When that goes it connects again, with the same TCP listener. Ends with its standard input.
+ * "ready". When that goes it connects again, with the same TCP listener. Ends with its standard input.
  */
 #include <fcntl.h>
 #include <net/if.h>

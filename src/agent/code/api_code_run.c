@@ -15,7 +15,7 @@
  *
  * execution_complete comes if and only if the worker is still there. All events are ASCII, because upstream's client
  * decodes the pieces of the stream one by one. Errors before the stream have this route's own shape, {error, code,
- *details}.
+ * details}.
  *
  * The stream begins with the run. If the run has to wait in its context's queue, the stream begins after SSE_BEAT with
  * comments, so that no proxy takes it for dead. A client that goes away drops its run.

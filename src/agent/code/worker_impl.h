@@ -16,7 +16,7 @@
  *
  * A plain start goes from STARTING to RUNNING, a spare (spare.h) from STARTING to JOINING. Until a worker from the
  * zygote, or a spare, has said that it is ready, each failure leads back to STARTING. The whole table is in
- *worker_state.c.
+ * worker_state.c.
  */
 enum worker_state {
 	WORKER_STARTING,  /* no process; the runtime's program is about to be started */

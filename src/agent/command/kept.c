@@ -28,11 +28,11 @@ struct kept {
 	struct http_exchange *x; /* NULL: nobody is connected */
 	const struct kept_ops *ops;
 	void *arg;
-	struct part old, new;  /* when `new` has half of the cap, it becomes `old` and the old part goes */
-	uint64_t at;	       /* offset behind the last byte that `x` was given */
-	enum kept_state state; /* only grows */
-	bool waiting;	       /* the owner was told to stop */
-	bool closing;	       /* `x` was given the end */
+	struct part old, recent; /* when `new` has half of the cap, it becomes `old` and the old part goes */
+	uint64_t at;		 /* offset behind the last byte that `x` was given */
+	enum kept_state state;	 /* only grows */
+	bool waiting;		 /* the owner was told to stop */
+	bool closing;		 /* `x` was given the end */
 	struct loop_timer timer;
 };
 
@@ -63,7 +63,7 @@ static void kept_free(struct kept *k)
 	map_del(&by_id, str_of(k->id));
 	list_del(&k->node);
 	spool_free(&k->old.spool);
-	spool_free(&k->new.spool);
+	spool_free(&k->recent.spool);
 	free(k);
 }
 
@@ -88,29 +88,29 @@ static void on_grace_over(struct loop_timer *t)
 
 static uint64_t size_of(const struct kept *k)
 {
-	return k->new.base + k->new.spool.size;
+	return k->recent.base + k->recent.spool.size;
 }
 
 static uint64_t oldest(const struct kept *k)
 {
-	return k->old.spool.size ? k->old.base : k->new.base;
+	return k->old.spool.size ? k->old.base : k->recent.base;
 }
 
 static void kept_hold(struct kept *k, struct str bytes)
 {
 	struct err e;
-	if (k->new.spool.size >= KEPT_MAX_BYTES / 2) {
+	if (k->recent.spool.size >= KEPT_MAX_BYTES / 2) {
 		uint64_t base = size_of(k);
 		spool_free(&k->old.spool);
-		k->old = k->new;
-		k->new = (struct part){.spool = SPOOL_INIT, .base = base};
+		k->old = k->recent;
+		k->recent = (struct part){.spool = SPOOL_INIT, .base = base};
 	}
 	/* The box's disk is full: a client that lacks these bytes is cut off and cannot come back. */
-	if (spool_add(&k->new.spool, bytes, &e) < 0) {
+	if (spool_add(&k->recent.spool, bytes, &e) < 0) {
 		uint64_t base = size_of(k) + bytes.n;
 		spool_free(&k->old.spool);
-		spool_free(&k->new.spool);
-		k->old = k->new = (struct part){.spool = SPOOL_INIT, .base = base};
+		spool_free(&k->recent.spool);
+		k->old = k->recent = (struct part){.spool = SPOOL_INIT, .base = base};
 	}
 }
 
@@ -126,7 +126,7 @@ static void on_beat(struct loop_timer *t)
 
 static ssize_t read_at(const struct kept *k, char *piece)
 {
-	const struct part *p = k->at >= k->new.base ? &k->new : &k->old;
+	const struct part *p = k->at >= k->recent.base ? &k->recent : &k->old;
 	return k->at < p->base ? -1 : spool_read(&p->spool, k->at - p->base, piece, PIECE);
 }
 
@@ -208,7 +208,7 @@ struct kept *kept_open(struct str id, struct http_exchange *x, const struct kept
 	if (kept_find(id) || (by_id.count >= KEPT_STREAMS_MAX && !kept_evict()))
 		return NULL;
 	struct kept *k = xcalloc(1, sizeof *k);
-	*k = (struct kept){.ops = ops, .arg = arg, .old.spool = SPOOL_INIT, .new.spool = SPOOL_INIT};
+	*k = (struct kept){.ops = ops, .arg = arg, .old.spool = SPOOL_INIT, .recent.spool = SPOOL_INIT};
 	memcpy(k->id, id.p, id.n);
 	map_put(&by_id, id, k);
 	list_push(&all, &k->node);
@@ -282,7 +282,7 @@ static bool offset_of(struct str id, uint64_t *ret)
 static bool is_boundary(const struct kept *k, uint64_t at)
 {
 	char end[2];
-	const struct part *p = at > k->new.base ? &k->new : &k->old;
+	const struct part *p = at > k->recent.base ? &k->recent : &k->old;
 	return at == 0 || at == oldest(k) ||
 	       (at >= p->base + 2 && spool_read(&p->spool, at - p->base - 2, end, 2) == 2 && end[0] == '\n' &&
 		       end[1] == '\n');

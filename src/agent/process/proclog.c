@@ -36,33 +36,33 @@ static size_t head_n(const struct head *h)
 
 void proclog_init(struct proclog *l)
 {
-	*l = (struct proclog){.old.spool = SPOOL_INIT, .new.spool = SPOOL_INIT, .cap = PROCESS_LOG_MAX};
-	l->old.spool.mem_max = l->new.spool.mem_max = PROCLOG_MEM;
+	*l = (struct proclog){.old.spool = SPOOL_INIT, .recent.spool = SPOOL_INIT, .cap = PROCESS_LOG_MAX};
+	l->old.spool.mem_max = l->recent.spool.mem_max = PROCLOG_MEM;
 }
 
 void proclog_free(struct proclog *l)
 {
 	spool_free(&l->old.spool);
-	spool_free(&l->new.spool);
+	spool_free(&l->recent.spool);
 }
 
 static uint64_t end_of(const struct proclog *l)
 {
-	return l->new.base + l->new.spool.size;
+	return l->recent.base + l->recent.spool.size;
 }
 
 static const struct proclog_part *oldest(const struct proclog *l)
 {
-	return l->old.spool.size ? &l->old : &l->new;
+	return l->old.spool.size ? &l->old : &l->recent;
 }
 
 static void turn_over(struct proclog *l)
 {
 	spool_free(&l->old.spool);
 	uint64_t base = end_of(l);
-	l->old = l->new;
-	l->new = (struct proclog_part){.spool = SPOOL_INIT, .base = base, .bytes = l->bytes};
-	l->new.spool.mem_max = PROCLOG_MEM;
+	l->old = l->recent;
+	l->recent = (struct proclog_part){.spool = SPOOL_INIT, .base = base, .bytes = l->bytes};
+	l->recent.spool.mem_max = PROCLOG_MEM;
 }
 
 static int store(struct proclog *l, int stream, struct str bytes)
@@ -72,12 +72,12 @@ static int store(struct proclog *l, int stream, struct str bytes)
 	struct err e;
 	memcpy(record, &h, sizeof h);
 	memcpy(record + sizeof h, bytes.p, bytes.n);
-	return spool_add(&l->new.spool, str_n(record, sizeof h + bytes.n), &e);
+	return spool_add(&l->recent.spool, str_n(record, sizeof h + bytes.n), &e);
 }
 
 static void put_record(struct proclog *l, int stream, struct str bytes)
 {
-	if (l->bytes - l->new.bytes >= l->cap / 2)
+	if (l->bytes - l->recent.bytes >= l->cap / 2)
 		turn_over(l);
 	if (l->gap)
 		l->gap = store(l, GAP, str_n((const char *)&l->bytes, sizeof l->bytes)) < 0;
@@ -162,13 +162,13 @@ bool proclog_read(const struct proclog *l, struct proclog_at *at, struct proclog
 		at->record = oldest(l)->base;
 		ret->skipped = advance(at, oldest(l)->bytes);
 	}
-	const struct proclog_part *p = at->record >= l->new.base ? &l->new : &l->old;
+	const struct proclog_part *p = at->record >= l->recent.base ? &l->recent : &l->old;
 	while (read_head(p, at->record, &h) && head_stream(&h) == GAP) {
 		ret->skipped += advance(at, gap_end(p, at->record, &h));
 		at->record += sizeof h + head_n(&h);
 	}
 	if (!read_head(p, at->record, &h) || !read_bytes(p, at->record, &h, ret->bytes)) {
-		ret->skipped += advance(at, p == &l->new ? l->bytes : l->new.bytes);
+		ret->skipped += advance(at, p == &l->recent ? l->bytes : l->recent.bytes);
 		return ret->skipped;
 	}
 	ret->stream = head_stream(&h);
@@ -181,7 +181,7 @@ bool proclog_read(const struct proclog *l, struct proclog_at *at, struct proclog
 
 struct proclog_at proclog_resume(const struct proclog *l, uint64_t id)
 {
-	const struct proclog_part *p = id >= l->new.bytes ? &l->new : &l->old;
+	const struct proclog_part *p = id >= l->recent.bytes ? &l->recent : &l->old;
 	struct proclog_at at = {.record = p->base, .bytes = p->bytes};
 	struct head h;
 	if (id < oldest(l)->bytes)

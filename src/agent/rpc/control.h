@@ -3,8 +3,8 @@
  * calls over /rpc (docs/design/025-control.md).
  *
  * A client of the preview asks utils.getRuntimeMetadata on one socket, and on the next names the runtime that it
- *expects with utils.activateControlSession. From then on that session uses this table; every other session uses the one
- *of 0.12. There are no sessions of a shell: processes.start runs exactly the words it is given.
+ * expects with utils.activateControlSession. From then on that session uses this table; every other session uses the one
+ * of 0.12. There are no sessions of a shell: processes.start runs exactly the words it is given.
  *
  *	control.c		activation, the table of routes, the methods without a route
  *	control_sub.c		subscriptions: objects with stream() and cancel()

@@ -11,7 +11,7 @@
  *
  * A pool is a directory `pool` of a data directory that is on btrfs itself, or the file `pool.img` in it, which
  * `atoll up` makes. A warden without either uses plain directories: no limits, no snapshots
- *(docs/design/017-storage.md).
+ * (docs/design/017-storage.md).
  *
  * Every layer has a note (note.h). It names the quota group that the layer, its snapshots and its predecessors share.
  * The kernel charges an extent to the subvolume that wrote it. So a layer that was made from another box's files begins
@@ -20,10 +20,10 @@
  * box works; it is counted anew when the layer has changed.
  *
  * Full quotas (kernels before 6.7) charge every subvolume for all that it refers to, and cannot put a copy into a
- *shared group. There each layer's limit is on the group of its own subvolume, a fork has no debt for its parent's
- *files, and the debt of a box is what its snapshots refer to: files that a box and its snapshot share count twice, so
- *that what the box deletes or overwrites is paid for already. The note's group is then a number that snapshots and
- *successors of a layer have in common and no group of the kernel: that of the first layer's subvolume.
+ * shared group. There each layer's limit is on the group of its own subvolume, a fork has no debt for its parent's
+ * files, and the debt of a box is what its snapshots refer to: files that a box and its snapshot share count twice, so
+ * that what the box deletes or overwrites is paid for already. The note's group is then a number that snapshots and
+ * successors of a layer have in common and no group of the kernel: that of the first layer's subvolume.
  *
  * pool_open runs before the warden leaves the host's mounts; all else after it. Calls that end in `_slow` write to the
  * disk and run in helper processes only.

@@ -17,7 +17,7 @@ static const char script[] =
 	"else exit 3; fi\n";
 
 /* The destination: `name` in the directory `dir`. The tree is gathered in `gather` beside it. */
-struct place {
+struct cp_place {
 	int dir, gather;
 	char *name;
 	char temp[CP_TEMP_NAME];
@@ -32,7 +32,7 @@ static int open_dir(const char *path, struct err *e)
 }
 
 /* As cp(1): into an existing directory under the source's name; else to the named path. */
-static int find_place(const char *path, struct str source, struct place *p, struct err *e)
+static int find_place(const char *path, struct str source, struct cp_place *p, struct err *e)
 {
 	struct stat st;
 	size_t n = strlen(path);
@@ -60,7 +60,7 @@ static int find_place(const char *path, struct str source, struct place *p, stru
 	return (p->dir = open_dir(last ? copy : ".", e)) < 0 ? -1 : 0;
 }
 
-static int open_gather(struct place *p, struct err *e)
+static int open_gather(struct cp_place *p, struct err *e)
 {
 	if (cp_temp_name(p->temp, e) < 0)
 		return -1;
@@ -85,7 +85,7 @@ static void remove_tree(int dir, const char *name)
 	unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-static void close_place(struct place *p)
+static void close_place(struct cp_place *p)
 {
 	if (p->gather >= 0)
 		remove_tree(p->dir, p->temp);
@@ -146,7 +146,7 @@ static int judge(struct cp *cp, const struct stream_result *r, struct buf *said,
 	return cp_command_failed(r, said, cp->from.path, e);
 }
 
-static int receive(struct cp *cp, struct place *p, struct err *e)
+static int receive(struct cp *cp, struct cp_place *p, struct err *e)
 {
 	auto_buf struct buf said = {.max = SAID_MAX};
 	char *argv[] = {"sh", "-c", (char *)script, "cp", (char *)cp->from.path, NULL};
@@ -172,7 +172,7 @@ static int receive(struct cp *cp, struct place *p, struct err *e)
 
 int cp_down(struct cp *cp, struct err *e)
 {
-	struct place p = {.dir = -1, .gather = -1};
+	struct cp_place p = {.dir = -1, .gather = -1};
 	int r = find_place(cp->to.path, cp_base_name(cp->from.path), &p, e);
 	if (r == 0)
 		r = open_gather(&p, e);

@@ -56,7 +56,7 @@ static void add_range(struct ranges *r, const struct ifaddrs *a, const struct ip
 }
 
 /* The host's own addresses are never reachable. Of their ranges, mode open reaches the public ones. */
-static void look_at_ranges(bool public, struct doctor_row *r)
+static void look_at_ranges(bool is_public, struct doctor_row *r)
 {
 	struct ifaddrs *all = NULL;
 	struct ranges found = {0};
@@ -66,15 +66,15 @@ static void look_at_ranges(bool public, struct doctor_row *r)
 		struct ip ip;
 		uint16_t port;
 		if (a->ifa_addr && ip_from_sockaddr((union ip_sockaddr *)a->ifa_addr, &ip, &port) &&
-			ip_kind(&ip) != IP_LOOPBACK && (ip_kind(&ip) == IP_PUBLIC) == public)
+			ip_kind(&ip) != IP_LOOPBACK && (ip_kind(&ip) == IP_PUBLIC) == is_public)
 			add_range(&found, a, &ip);
 	}
 	freeifaddrs(all);
 	if (!found.n)
 		return doctor_set(r, DOCTOR_OK, NULL, "none");
 	doctor_set(r, DOCTOR_OK, NULL, "%s: %s", found.text,
-		public ? "boxes of mode open reach all but the host's own address"
-		       : "no box reaches it unless an address range in allow names it");
+		is_public ? "boxes of mode open reach all but the host's own address"
+			  : "no box reaches it unless an address range in allow names it");
 }
 
 static void check_public_ranges(struct cli *c, struct doctor_row *r)

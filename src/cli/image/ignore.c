@@ -43,8 +43,8 @@ void ignore_free(struct ignore *i)
 /* "[a-z]", "[^a]": the character and the rest of the pattern behind ']'. */
 static const char *match_set(const char *p, char c, bool *ret)
 {
-	bool not = *p == '^', found = false;
-	for (p += not ; *p && *p != ']'; p++) {
+	bool negated = *p == '^', found = false;
+	for (p += negated; *p && *p != ']'; p++) {
 		char low = *p, high = low;
 		if (p[1] == '-' && p[2] && p[2] != ']') {
 			high = p[2];
@@ -52,7 +52,7 @@ static const char *match_set(const char *p, char c, bool *ret)
 		}
 		found = found || (c >= low && c <= high);
 	}
-	*ret = found != not ;
+	*ret = found != negated;
 	return *p ? p + 1 : p;
 }
 

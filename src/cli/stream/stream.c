@@ -21,12 +21,19 @@ enum {
 	STREAM_SIGNALS_MAX = 3, /* after so many signals this program ends at once */
 };
 
-/* The connection, in the order of its life. */
-enum stream_phase { STREAM_CONNECTING, STREAM_OPEN, STREAM_STARTED, STREAM_CLOSED };
+/* The connection, in the order of its life. Refused: closed before it was open. */
+enum stream_phase { STREAM_CONNECTING, STREAM_OPEN, STREAM_STARTED, STREAM_CLOSED, STREAM_REFUSED, STREAM_PHASES };
+
+static const bool moves[STREAM_PHASES][STREAM_PHASES] = {
+	[STREAM_CONNECTING] = {[STREAM_OPEN] = true, [STREAM_REFUSED] = true},
+	[STREAM_OPEN] = {[STREAM_STARTED] = true, [STREAM_CLOSED] = true},
+	[STREAM_STARTED] = {[STREAM_CLOSED] = true},
+};
+
 /* How the command's end became known. A failure replaces an end; an end never replaces a failure. */
 enum stream_end { STREAM_RUNS, STREAM_ENDED, STREAM_FAILED };
 
-struct stream {
+struct cli_stream {
 	struct client *cl;
 	struct ws *ws;
 	const struct stream_request *rq;
@@ -38,22 +45,28 @@ struct stream {
 	bool in_file; /* a regular file: always ready, epoll refuses it */
 	enum stream_phase phase;
 	enum stream_end end;
-	bool refused; /* closed before it was open */
 	bool paused, in_done;
 	int signals;
 };
 
-static int stream_fail(struct stream *s, enum errc code, const char *msg)
+/* The box decides what it sends: a second "started" changes nothing. */
+static void stream_move(struct cli_stream *s, enum stream_phase to)
+{
+	if (moves[s->phase][to])
+		s->phase = to;
+}
+
+static int stream_fail(struct cli_stream *s, enum errc code, const char *msg)
 {
 	if (s->end != STREAM_FAILED)
 		err_set(s->e, code, "%s", msg);
 	s->end = STREAM_FAILED;
-	if (s->phase != STREAM_CLOSED)
+	if (s->phase < STREAM_CLOSED)
 		ws_abort(s->ws);
 	return -1;
 }
 
-static void stream_ended(struct stream *s)
+static void stream_ended(struct cli_stream *s)
 {
 	if (s->end == STREAM_RUNS)
 		s->end = STREAM_ENDED;
@@ -61,10 +74,10 @@ static void stream_ended(struct stream *s)
 
 /* ---- output ---- */
 
-static void update_pause(struct stream *s)
+static void update_pause(struct cli_stream *s)
 {
 	size_t waiting = stream_out_size(&s->out) + stream_out_size(&s->err);
-	if (s->phase == STREAM_CLOSED)
+	if (s->phase >= STREAM_CLOSED)
 		return;
 	if (!s->paused && waiting > STREAM_HIGH)
 		ws_pause(s->ws);
@@ -75,8 +88,8 @@ static void update_pause(struct stream *s)
 	s->paused = !s->paused;
 }
 
-/* EPIPE: nobody reads the output; end as a command that SIGPIPE killed. Other errors, as a full disk, are failures. */
-static void output_broken(struct stream *s, int os, bool is_stdout)
+/* EPIPE: the output has no reader; end as a command that SIGPIPE killed. Other errors, as a full disk, are failures. */
+static void output_broken(struct cli_stream *s, int os, bool is_stdout)
 {
 	char msg[128];
 	if (os != EPIPE) {
@@ -86,32 +99,32 @@ static void output_broken(struct stream *s, int os, bool is_stdout)
 		s->result->exit_code = 128 + SIGPIPE;
 		snprintf(s->result->outcome, sizeof s->result->outcome, "killed");
 		stream_ended(s);
-		if (s->phase != STREAM_CLOSED)
+		if (s->phase < STREAM_CLOSED)
 			ws_close(s->ws, WS_CLOSE_GOING_AWAY, STR("stdout is closed"));
 	}
 }
 
 static void on_out_broken(struct stream_out *o, int os)
 {
-	output_broken(container_of(o, struct stream, out), os, true);
+	output_broken(container_of(o, struct cli_stream, out), os, true);
 }
 
 static void on_err_broken(struct stream_out *o, int os)
 {
-	output_broken(container_of(o, struct stream, err), os, false);
+	output_broken(container_of(o, struct cli_stream, err), os, false);
 }
 
 static void on_out_progress(struct stream_out *o)
 {
-	update_pause(container_of(o, struct stream, out));
+	update_pause(container_of(o, struct cli_stream, out));
 }
 
 static void on_err_progress(struct stream_out *o)
 {
-	update_pause(container_of(o, struct stream, err));
+	update_pause(container_of(o, struct cli_stream, err));
 }
 
-static void take_output(struct stream *s, bool is_stderr, struct str bytes)
+static void take_output(struct cli_stream *s, bool is_stderr, struct str bytes)
 {
 	struct buf *sink = is_stderr ? s->io->err : s->io->out;
 	if (!is_stderr && s->io->on_out) {
@@ -129,7 +142,7 @@ static void take_output(struct stream *s, bool is_stderr, struct str bytes)
 
 /* ---- input ---- */
 
-static void in_end(struct stream *s)
+static void in_end(struct cli_stream *s)
 {
 	s->in_done = true;
 	loop_del(&s->in_io);
@@ -137,7 +150,7 @@ static void in_end(struct stream *s)
 }
 
 /* False: stop for now. */
-static bool in_read(struct stream *s)
+static bool in_read(struct cli_stream *s)
 {
 	char chunk[STREAM_READ];
 	ssize_t n = read(s->io->in, chunk, sizeof chunk);
@@ -155,14 +168,14 @@ static bool in_read(struct stream *s)
 static void on_in_ready(struct loop_io *io, uint32_t events)
 {
 	(void)events;
-	struct stream *s = container_of(io, struct stream, in_io);
+	struct cli_stream *s = container_of(io, struct cli_stream, in_io);
 	if (!in_read(s) && !s->in_done && ws_pending(s->ws))
 		loop_set_events(&s->in_io, 0);
 }
 
-static void in_go_on(struct stream *s)
+static void in_go_on(struct cli_stream *s)
 {
-	if (s->in_done || s->end == STREAM_ENDED || s->phase == STREAM_CLOSED)
+	if (s->in_done || s->end == STREAM_ENDED || s->phase >= STREAM_CLOSED)
 		return;
 	if (s->in_io.loop)
 		loop_set_events(&s->in_io, EPOLLIN);
@@ -170,7 +183,7 @@ static void in_go_on(struct stream *s)
 		;
 }
 
-static void in_start(struct stream *s)
+static void in_start(struct cli_stream *s)
 {
 	if (s->io->in < 0)
 		in_end(s);
@@ -181,7 +194,7 @@ static void in_start(struct stream *s)
 
 /* ---- messages ---- */
 
-static void send_request(struct stream *s)
+static void send_request(struct cli_stream *s)
 {
 	auto_buf struct buf b = {0};
 	struct json_writer w = json_writer(&b);
@@ -200,7 +213,7 @@ static void send_request(struct stream *s)
 	ws_send(s->ws, buf_str(&b), true);
 }
 
-static void take_exit(struct stream *s, const struct json *j)
+static void take_exit(struct cli_stream *s, const struct json *j)
 {
 	struct stream_result *r = s->result;
 	struct str signal = STR_NULL, outcome = STR("exited");
@@ -221,7 +234,7 @@ static void take_exit(struct stream *s, const struct json *j)
 	ws_close(s->ws, WS_CLOSE_NORMAL, STR(""));
 }
 
-static void take_error(struct stream *s, const struct json *j, struct str text)
+static void take_error(struct cli_stream *s, const struct json *j, struct str text)
 {
 	uint64_t code = 0;
 	json_read_u64(j, "exitCode", 0, 255, &code, NULL);
@@ -231,14 +244,14 @@ static void take_error(struct stream *s, const struct json *j, struct str text)
 	ws_close(s->ws, WS_CLOSE_NORMAL, STR(""));
 }
 
-static void take_text(struct stream *s, struct str text)
+static void take_text(struct cli_stream *s, struct str text)
 {
 	struct json_doc *d = json_parse(text, NULL);
 	const struct json *j = d ? json_root(d) : NULL;
 	struct str type = STR_NULL;
 	json_read_str(j, "type", &type, NULL);
 	if (str_eq_c(type, "started"))
-		s->phase = STREAM_STARTED;
+		stream_move(s, STREAM_STARTED);
 	else if (str_eq_c(type, "exit"))
 		take_exit(s, j);
 	else if (str_eq_c(type, "error"))
@@ -248,15 +261,15 @@ static void take_text(struct stream *s, struct str text)
 
 static void on_open(struct ws *ws)
 {
-	struct stream *s = ws_arg(ws);
-	s->phase = STREAM_OPEN;
+	struct cli_stream *s = ws_arg(ws);
+	stream_move(s, STREAM_OPEN);
 	send_request(s);
 	in_start(s);
 }
 
 static void on_message(struct ws *ws, struct str m, bool text)
 {
-	struct stream *s = ws_arg(ws);
+	struct cli_stream *s = ws_arg(ws);
 	if (text)
 		take_text(s, m);
 	else if (m.n && (m.p[0] == STREAM_STDOUT || m.p[0] == STREAM_STDERR))
@@ -272,15 +285,14 @@ static void on_writable(struct ws *ws)
 
 static void on_close(struct ws *ws, int code, struct str reason)
 {
-	struct stream *s = ws_arg(ws);
-	s->refused = s->phase < STREAM_OPEN;
-	s->phase = STREAM_CLOSED;
+	struct cli_stream *s = ws_arg(ws);
+	stream_move(s, s->phase < STREAM_OPEN ? STREAM_REFUSED : STREAM_CLOSED);
 	s->in_done = true;
 	loop_del(&s->in_io);
 	if (s->end != STREAM_RUNS)
 		return;
 	s->end = STREAM_FAILED;
-	if (s->refused)
+	if (s->phase == STREAM_REFUSED)
 		client_refused(s->cl, reason, s->e);
 	else
 		err_set(s->e, ERRC_CONTAINER_LOST,
@@ -290,7 +302,7 @@ static void on_close(struct ws *ws, int code, struct str reason)
 
 static void on_signal(struct client *cl, int signo)
 {
-	struct stream *s = cl->signal_arg;
+	struct cli_stream *s = cl->signal_arg;
 	auto_buf struct buf b = {0};
 	if (s->phase < STREAM_STARTED || ++s->signals >= STREAM_SIGNALS_MAX) {
 		s->result->exit_code = 128 + signo;
@@ -304,13 +316,13 @@ static void on_signal(struct client *cl, int signo)
 
 /* ---- running ---- */
 
-static bool busy(const struct stream *s)
+static bool busy(const struct cli_stream *s)
 {
 	bool waiting = stream_out_size(&s->out) || stream_out_size(&s->err);
-	return s->phase != STREAM_CLOSED || (waiting && s->end != STREAM_FAILED);
+	return s->phase < STREAM_CLOSED || (waiting && s->end != STREAM_FAILED);
 }
 
-static void connect_box(struct stream *s)
+static void connect_box(struct cli_stream *s)
 {
 	static const struct ws_ops ops = {
 		.on_open = on_open, .on_message = on_message, .on_writable = on_writable, .on_close = on_close};
@@ -326,7 +338,7 @@ int stream_run(struct client *cl, const struct stream_request *rq, const struct 
 	struct stream_result *ret, struct err *e)
 {
 	*ret = (struct stream_result){.outcome = "exited"};
-	struct stream s = {.cl = cl, .rq = rq, .io = io, .result = ret, .e = e};
+	struct cli_stream s = {.cl = cl, .rq = rq, .io = io, .result = ret, .e = e};
 	s.out = (struct stream_out){.on_progress = on_out_progress, .on_broken = on_out_broken};
 	s.err = (struct stream_out){.on_progress = on_err_progress, .on_broken = on_err_broken};
 	stream_out_open(&s.out, cl->loop, STDOUT_FILENO);
@@ -341,7 +353,7 @@ int stream_run(struct client *cl, const struct stream_request *rq, const struct 
 	ret->milliseconds = clock_ms() - began;
 	stream_out_close(&s.out);
 	stream_out_close(&s.err);
-	if (s.end == STREAM_FAILED && s.refused)
+	if (s.end == STREAM_FAILED && s.phase == STREAM_REFUSED)
 		client_explain_refusal(cl, rq->id, e);
 	return s.end == STREAM_FAILED ? -1 : 0;
 }

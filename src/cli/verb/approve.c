@@ -1,5 +1,5 @@
 /*
- * approve.c - `atoll approve`: connections that wait for somebody's decision. In a terminal each is shown and answered
+ * approve.c - `atoll approve`: connections that wait for a user's decision. In a terminal each is shown and answered
  * as it comes; elsewhere the verb lists them, or answers those that its words name.
  */
 #include <stdio.h>
@@ -141,15 +141,15 @@ static int answer_words(struct approve *a, const struct args *words, struct err 
 
 /* ---- in a terminal ---- */
 
-struct choice {
+struct approve_choice {
 	char key;
 	const char *decision, *remember, *said;
 };
-static const struct choice choices[] = {{'o', "allow", "once", "allowed once"},
+static const struct approve_choice choices[] = {{'o', "allow", "once", "allowed once"},
 	{'s', "allow", "sandbox", "allowed for this sandbox"}, {'a', "allow", "always", "allowed for all sandboxes"},
 	{'n', "deny", "once", "denied once"}, {'d', "deny", "sandbox", "denied for this sandbox"}};
 
-static const struct choice *choose(const char *line)
+static const struct approve_choice *choose(const char *line)
 {
 	for (size_t i = 0; i < ARRAY_LEN(choices); i++)
 		if (line[0] == choices[i].key && (line[1] == '\n' || line[1] == 0))
@@ -176,7 +176,7 @@ static int on_event(void *arg, const struct json *q, struct str text, struct err
 	struct approve *a = arg;
 	char line[64];
 	struct err lost;
-	const struct choice *c = NULL;
+	const struct approve_choice *c = NULL;
 	(void)text;
 	(void)e;
 	if (!str_eq_c(api_text(q, "type"), "approval"))

@@ -20,7 +20,7 @@ int delete_each(struct cli *c, char **names, int n, delete_one one, void *arg)
 	return code;
 }
 
-struct collection {
+struct named_things {
 	struct client cl;
 	const char *path;
 };
@@ -38,7 +38,7 @@ static void print_others(struct str answer, const char *name)
 
 static int delete_in(void *arg, const char *name, struct err *e)
 {
-	struct collection *in = arg;
+	struct named_things *in = arg;
 	auto_buf struct buf path = {0}, answer = {0};
 	buf_add_c(&path, in->path);
 	client_percent_encode(&path, name);
@@ -51,7 +51,7 @@ static int delete_in(void *arg, const char *name, struct err *e)
 
 int delete_from(struct cli *c, const char *collection, char **names, int n)
 {
-	struct collection in = {.path = collection};
+	struct named_things in = {.path = collection};
 	struct err e;
 	if (client_open(c, &in.cl, &e) < 0)
 		return cli_fail(c, &e);

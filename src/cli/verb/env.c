@@ -78,7 +78,7 @@ static void print_export(struct cli *c, const char *url, const char *token)
 
 /* curl needs TCP and a token where this program uses the socket, so the daemon's address is looked up. What is printed
  * has been tried: a token that the daemon refuses is an error here. */
-static int export(struct cli *c, struct err *e)
+static int print_exports(struct cli *c, struct err *e)
 {
 	auto_client struct client cl = {0};
 	auto_buf struct buf answer = {0};
@@ -113,7 +113,7 @@ int verb_env(struct cli *c, int argc, char **argv)
 	if (exports && a.n)
 		return cli_usage(c, "'%s' is one word too many: --export is about the daemon", a.words[0]);
 	if (exports)
-		return export(c, &e) < 0 ? cli_fail(c, &e) : 0;
+		return print_exports(c, &e) < 0 ? cli_fail(c, &e) : 0;
 	if (!args_box(c, &a, argc + 1, &id, &code))
 		return code;
 	const char *what = a.n > 1 ? a.words[1] : "list";

@@ -12,7 +12,7 @@
 static const char *const list_heads[] = {"ID", "STATE", "IMAGE", ">MEMORY", ">CPUS", ">PIDS", ">AGE"};
 
 /* What is listed: boxes that have all labels, "K=V" or "K". */
-struct listing {
+struct box_listing {
 	const struct arg_list *labels;
 	struct table *table;
 	struct json_writer *w;
@@ -30,7 +30,7 @@ static bool has_label(const struct json *box, const char *want)
 	return false;
 }
 
-static bool is_wanted(const struct listing *l, const struct json *box)
+static bool is_wanted(const struct box_listing *l, const struct json *box)
 {
 	for (size_t i = 0; i < l->labels->n; i++)
 		if (!has_label(box, l->labels->items[i]))
@@ -41,7 +41,7 @@ static bool is_wanted(const struct listing *l, const struct json *box)
 static int add_row(void *arg, const struct json *j, struct err *e)
 {
 	(void)e;
-	struct listing *l = arg;
+	struct box_listing *l = arg;
 	struct table *t = l->table;
 	if (!is_wanted(l, j))
 		return 0;
@@ -67,7 +67,7 @@ static int add_row(void *arg, const struct json *j, struct err *e)
 static int list_text(struct client *cl, bool quiet, const struct arg_list *labels, struct err *e)
 {
 	struct table t = {.columns = quiet ? 1 : ARRAY_LEN(list_heads), .heads = quiet ? NULL : list_heads};
-	struct listing l = {.labels = labels, .table = &t};
+	struct box_listing l = {.labels = labels, .table = &t};
 	int r = box_each(cl, add_row, &l, e);
 	if (r == 0)
 		table_print(&t, quiet ? NULL : labels->n ? "no boxes with these labels" : "no boxes");
@@ -78,7 +78,7 @@ static int list_text(struct client *cl, bool quiet, const struct arg_list *label
 static int write_each(void *arg, const struct json *box, struct err *e)
 {
 	(void)e;
-	struct listing *l = arg;
+	struct box_listing *l = arg;
 	auto_buf struct buf b = {0};
 	if (!is_wanted(l, box))
 		return 0;
@@ -94,7 +94,7 @@ static int list_json(struct client *cl, const struct arg_list *labels, struct er
 	json_object_begin(&w);
 	json_key(&w, "sandboxes");
 	json_array_begin(&w);
-	struct listing l = {.labels = labels, .w = &w};
+	struct box_listing l = {.labels = labels, .w = &w};
 	if (box_each(cl, write_each, &l, e) < 0)
 		return -1;
 	json_array_end(&w);

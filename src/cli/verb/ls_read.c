@@ -8,7 +8,7 @@ enum { FIELD_MAX = 8192 };
 /* {"files":[{"name":…,"permissions":{…}},…]}: an entry is an object at depth 3, its members count there only. */
 enum { DEPTH_ENTRY = 3 };
 
-struct reader {
+struct ls_reader {
 	struct json_parser parser;
 	struct ls_list *list;
 	struct ls_entry entry;
@@ -17,7 +17,7 @@ struct reader {
 	bool in_files; /* the array at depth 2 is "files" */
 };
 
-static int begin_level(struct reader *r)
+static int begin_level(struct ls_reader *r)
 {
 	if (r->depth == 1)
 		r->in_files = str_eq_c(buf_str(&r->key), "files");
@@ -34,7 +34,7 @@ static void clean(struct ls_entry *n)
 	n->type = n->type == 'f' || n->type == 'd' || n->type == 'l' ? n->type : 'o';
 }
 
-static int keep_entry(struct reader *r, struct err *e)
+static int keep_entry(struct ls_reader *r, struct err *e)
 {
 	struct ls_list *l = r->list;
 	if (l->n == LS_ENTRIES_MAX)
@@ -50,14 +50,14 @@ static int keep_entry(struct reader *r, struct err *e)
 	return 0;
 }
 
-static int end_level(struct reader *r, struct err *e)
+static int end_level(struct ls_reader *r, struct err *e)
 {
 	bool entry = r->depth == DEPTH_ENTRY && r->in_files;
 	r->depth--;
 	return entry ? keep_entry(r, e) : 0;
 }
 
-static void take_member(struct reader *r)
+static void take_member(struct ls_reader *r)
 {
 	struct str key = buf_str(&r->key), value = buf_str(&r->value);
 	struct ls_entry *n = &r->entry;
@@ -75,7 +75,7 @@ static void take_member(struct reader *r)
 
 static bool on_token(void *arg, enum json_token token, struct str text, struct err *e)
 {
-	struct reader *r = arg;
+	struct ls_reader *r = arg;
 	switch (token) {
 	case JSON_OBJECT_BEGIN:
 	case JSON_ARRAY_BEGIN:
@@ -110,7 +110,7 @@ static bool on_token(void *arg, enum json_token token, struct str text, struct e
 
 static int on_piece(void *arg, struct str piece, struct err *e)
 {
-	struct reader *r = arg;
+	struct ls_reader *r = arg;
 	return json_feed(&r->parser, piece, e);
 }
 
@@ -130,7 +130,7 @@ void ls_request(struct buf *to, const struct ls_query *q)
 int ls_read(struct client *cl, const char *id, const struct ls_query *q, struct ls_list *ret, struct err *e)
 {
 	auto_buf struct buf body = {0};
-	struct reader r = {.list = ret, .key = {.max = FIELD_MAX}, .value = {.max = FIELD_MAX}};
+	struct ls_reader r = {.list = ret, .key = {.max = FIELD_MAX}, .value = {.max = FIELD_MAX}};
 	json_parser_init(&r.parser, on_token, &r);
 	ls_request(&body, q);
 	int n = api_fetch(cl, &(struct api_request){id, "POST", "/api/list-files", buf_str(&body)}, on_piece, &r, e);

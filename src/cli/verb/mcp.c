@@ -26,7 +26,7 @@ struct bridge {
 	struct loop_io io, out_io;
 	struct loop_task read_task;
 	bool ended; /* stdin */
-	bool gone;  /* nobody reads stdout */
+	bool gone;  /* stdout has no reader */
 	unsigned under_way;
 	bool initializing;
 };

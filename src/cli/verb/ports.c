@@ -153,7 +153,7 @@ static void print_request(const struct json *j)
 		(unsigned long long)in, (unsigned long long)out, path);
 }
 
-struct listing {
+struct port_listing {
 	bool port;	  /* the list is of one port, not of the box */
 	const char *rest; /* end of the path */
 	const char *key;  /* member of the answer that is the list */
@@ -162,7 +162,7 @@ struct listing {
 	void (*each)(const struct json *);
 };
 
-static int print_list(struct buf *body, const struct listing *l, struct err *e)
+static int print_list(struct buf *body, const struct port_listing *l, struct err *e)
 {
 	auto_json struct json_doc *d = json_parse(buf_str(body), e);
 	if (!d)
@@ -176,7 +176,7 @@ static int print_list(struct buf *body, const struct listing *l, struct err *e)
 	return 0;
 }
 
-static int show_list(struct cli *c, int argc, char **argv, const struct listing *l)
+static int show_list(struct cli *c, int argc, char **argv, const struct port_listing *l)
 {
 	struct args a;
 	struct err e;
@@ -196,14 +196,14 @@ static int show_list(struct cli *c, int argc, char **argv, const struct listing 
 
 int verb_ports(struct cli *c, int argc, char **argv)
 {
-	static const struct listing ports = {
+	static const struct port_listing ports = {
 		false, "", "ports", "PORT   STATUS    NAME                 URL", "no exposed ports", print_port};
 	return show_list(c, argc, argv, &ports);
 }
 
 int verb_requests(struct cli *c, int argc, char **argv)
 {
-	static const struct listing requests = {true, "/requests", "requests",
+	static const struct port_listing requests = {true, "/requests", "requests",
 		"TIME                     METHOD  STATUS         MS         IN        OUT  PATH", "no requests yet",
 		print_request};
 	return show_list(c, argc, argv, &requests);

@@ -26,12 +26,19 @@ enum {
 	SHELL_PING = 30000,
 };
 
-/* The connection, in the order of its life. */
-enum shell_phase { SHELL_CONNECTING, SHELL_OPEN, SHELL_READY, SHELL_CLOSED };
+/* The connection, in the order of its life. Refused: closed before it was open. */
+enum shell_phase { SHELL_CONNECTING, SHELL_OPEN, SHELL_READY, SHELL_CLOSED, SHELL_REFUSED, SHELL_PHASES };
+
+static const bool moves[SHELL_PHASES][SHELL_PHASES] = {
+	[SHELL_CONNECTING] = {[SHELL_OPEN] = true, [SHELL_REFUSED] = true},
+	[SHELL_OPEN] = {[SHELL_READY] = true, [SHELL_CLOSED] = true},
+	[SHELL_READY] = {[SHELL_CLOSED] = true},
+};
+
 /* Why the connection ends; the first reason counts, but a failure counts more. */
 enum shell_end { SHELL_RUNS, SHELL_EXITED, SHELL_DETACHED, SHELL_FAILED };
 
-struct shell {
+struct shell_view {
 	struct client *cl;
 	const char *id, *session, *program;
 	struct ws *ws;
@@ -41,18 +48,24 @@ struct shell {
 	enum { LINE_START, LINE_TILDE, LINE_INSIDE } line; /* where the typed text stands */
 	enum shell_phase phase;
 	enum shell_end end;
-	bool refused;	  /* closed before it was open */
 	bool seen_before; /* the terminal had output before this program attached */
 	bool paused;
 	int exit_code;
 };
 
+/* The box decides what it sends: a second "ready" changes nothing. */
+static void shell_move(struct shell_view *s, enum shell_phase to)
+{
+	if (moves[s->phase][to])
+		s->phase = to;
+}
+
 /* ---- what the box prints ---- */
 
 static void on_progress(struct stream_out *o)
 {
-	struct shell *s = container_of(o, struct shell, out);
-	if (s->phase == SHELL_CLOSED)
+	struct shell_view *s = container_of(o, struct shell_view, out);
+	if (s->phase >= SHELL_CLOSED)
 		return;
 	if (!s->paused && stream_out_size(o) > SHELL_HIGH)
 		ws_pause(s->ws);
@@ -63,22 +76,22 @@ static void on_progress(struct stream_out *o)
 	s->paused = !s->paused;
 }
 
-static void shell_leave(struct shell *s, enum shell_end why)
+static void shell_leave(struct shell_view *s, enum shell_end why)
 {
 	if (s->end == SHELL_RUNS)
 		s->end = why;
 	loop_del(&s->in);
-	if (s->phase != SHELL_CLOSED)
+	if (s->phase < SHELL_CLOSED)
 		ws_close(s->ws, WS_CLOSE_NORMAL, STR("detached"));
 }
 
 static void on_broken(struct stream_out *o, int os)
 {
 	(void)os;
-	shell_leave(container_of(o, struct shell, out), SHELL_DETACHED);
+	shell_leave(container_of(o, struct shell_view, out), SHELL_DETACHED);
 }
 
-static void send_size(struct shell *s, int fewer_rows)
+static void send_size(struct shell_view *s, int fewer_rows)
 {
 	struct tty_size size = tty_size(STDOUT_FILENO);
 	int rows = (int)size.rows - fewer_rows;
@@ -88,15 +101,15 @@ static void send_size(struct shell *s, int fewer_rows)
 }
 
 /* Full-screen programs redraw when the size changes, so after attaching again the size is changed and changed back. */
-static void on_ready(struct shell *s)
+static void on_ready(struct shell_view *s)
 {
-	s->phase = SHELL_READY;
+	shell_move(s, SHELL_READY);
 	if (s->seen_before)
 		send_size(s, 1);
 	send_size(s, 0);
 }
 
-static void take_exit(struct shell *s, const struct json *j)
+static void take_exit(struct shell_view *s, const struct json *j)
 {
 	uint64_t code = 0;
 	struct str name = STR_NULL;
@@ -109,7 +122,7 @@ static void take_exit(struct shell *s, const struct json *j)
 	shell_leave(s, SHELL_EXITED);
 }
 
-static void take_control(struct shell *s, struct str text)
+static void take_control(struct shell_view *s, struct str text)
 {
 	auto_json struct json_doc *d = json_parse(text, NULL);
 	const struct json *j = d ? json_root(d) : NULL;
@@ -128,7 +141,7 @@ static void take_control(struct shell *s, struct str text)
 
 static void on_message(struct ws *ws, struct str m, bool text)
 {
-	struct shell *s = ws_arg(ws);
+	struct shell_view *s = ws_arg(ws);
 	if (text)
 		return take_control(s, m);
 	s->seen_before = s->seen_before || s->phase < SHELL_READY;
@@ -139,7 +152,7 @@ static void on_message(struct ws *ws, struct str m, bool text)
 /* ---- what is typed ---- */
 
 /* Appends the keys for the box. True: "~." was typed. */
-static bool take_keys(struct shell *s, struct str keys, struct buf *to)
+static bool take_keys(struct shell_view *s, struct str keys, struct buf *to)
 {
 	for (size_t i = 0; i < keys.n; i++) {
 		char k = keys.p[i];
@@ -161,7 +174,7 @@ static bool take_keys(struct shell *s, struct str keys, struct buf *to)
 static void on_typed(struct loop_io *io, uint32_t events)
 {
 	(void)events;
-	struct shell *s = container_of(io, struct shell, in);
+	struct shell_view *s = container_of(io, struct shell_view, in);
 	char keys[SHELL_READ];
 	auto_buf struct buf b = {0};
 	ssize_t n = read(STDIN_FILENO, keys, sizeof keys);
@@ -178,7 +191,7 @@ static void on_typed(struct loop_io *io, uint32_t events)
 
 static void on_writable(struct ws *ws)
 {
-	struct shell *s = ws_arg(ws);
+	struct shell_view *s = ws_arg(ws);
 	if (s->in.loop)
 		loop_set_events(&s->in, EPOLLIN);
 }
@@ -187,8 +200,8 @@ static void on_writable(struct ws *ws)
 
 static void on_open(struct ws *ws)
 {
-	struct shell *s = ws_arg(ws);
-	s->phase = SHELL_OPEN;
+	struct shell_view *s = ws_arg(ws);
+	shell_move(s, SHELL_OPEN);
 	if (tty_raw(STDIN_FILENO, STDOUT_FILENO, TTY_PLAIN, s->e) < 0) {
 		s->end = SHELL_FAILED;
 		ws_abort(ws);
@@ -199,14 +212,13 @@ static void on_open(struct ws *ws)
 
 static void on_close(struct ws *ws, int code, struct str reason)
 {
-	struct shell *s = ws_arg(ws);
-	s->refused = s->phase < SHELL_OPEN;
-	s->phase = SHELL_CLOSED;
+	struct shell_view *s = ws_arg(ws);
+	shell_move(s, s->phase < SHELL_OPEN ? SHELL_REFUSED : SHELL_CLOSED);
 	loop_del(&s->in);
 	if (s->end != SHELL_RUNS)
 		return;
 	s->end = SHELL_FAILED;
-	if (s->refused)
+	if (s->phase == SHELL_REFUSED)
 		return client_refused(s->cl, reason, s->e);
 	err_set(s->e, ERRC_CONTAINER_LOST, "the connection broke (%d %.*s)", code, STR_ARG(reason));
 	cli_hint(s->cl->cli, "If the box still runs, its shell runs too: '%s shell %s' attaches again.",
@@ -215,7 +227,7 @@ static void on_close(struct ws *ws, int code, struct str reason)
 
 static void on_signal(struct client *cl, int signo)
 {
-	struct shell *s = cl->signal_arg;
+	struct shell_view *s = cl->signal_arg;
 	if (signo == SIGWINCH) {
 		if (s->phase == SHELL_READY)
 			send_size(s, 0);
@@ -234,7 +246,7 @@ static void on_signal(struct client *cl, int signo)
 	}
 }
 
-static void connect_box(struct shell *s)
+static void connect_box(struct shell_view *s)
 {
 	static const struct ws_ops ops = {
 		.on_open = on_open, .on_message = on_message, .on_writable = on_writable, .on_close = on_close};
@@ -254,24 +266,24 @@ static void connect_box(struct shell *s)
 }
 
 /* Runs until the shell ends or the user detaches. Restores the terminal here. */
-static void shell_run(struct shell *s)
+static void shell_run(struct shell_view *s)
 {
 	s->out = (struct stream_out){.on_progress = on_progress, .on_broken = on_broken};
 	stream_out_open(&s->out, s->cl->loop, STDOUT_FILENO);
 	s->cl->on_signal = on_signal;
 	s->cl->signal_arg = s;
 	connect_box(s);
-	while (s->phase != SHELL_CLOSED || (stream_out_size(&s->out) && s->end == SHELL_EXITED))
+	while (s->phase < SHELL_CLOSED || (stream_out_size(&s->out) && s->end == SHELL_EXITED))
 		loop_turn(s->cl->loop, -1);
 	s->cl->on_signal = NULL;
 	stream_out_close(&s->out);
 	tty_restore();
 }
 
-static int shell_result(struct cli *c, struct shell *s)
+static int shell_result(struct cli *c, struct shell_view *s)
 {
 	if (s->end == SHELL_FAILED) {
-		if (s->refused)
+		if (s->phase == SHELL_REFUSED)
 			client_explain_refusal(s->cl, s->id, s->e);
 		else
 			fprintf(stderr, "\n");
@@ -287,7 +299,7 @@ static int shell_result(struct cli *c, struct shell *s)
 int verb_shell(struct cli *c, int argc, char **argv)
 {
 	struct err e;
-	struct shell s = {.session = "default", .e = &e};
+	struct shell_view s = {.session = "default", .e = &e};
 	const struct arg table[] = {
 		{"shell", "PROGRAM", "program to run: a path, or a name in the box's PATH (default bash)", ARG_TEXT,
 			&s.program},

@@ -14,7 +14,7 @@
 
 /* One call of these verbs: the box is the first word; a body or a path is made; the answer is printed as JSON when it
  * was asked for. */
-struct call {
+struct snapshot_call {
 	struct cli *c;
 	struct args a;
 	const char *id;
@@ -24,13 +24,13 @@ struct call {
 
 #define auto_call __attribute__((cleanup(call_close)))
 
-static void call_close(struct call *k)
+static void call_close(struct snapshot_call *k)
 {
 	json_free(k->answer);
 }
 
 /* False: *code is the exit code of the program. */
-static bool call_parse(struct call *k, const struct arg *table, int argc, char **argv, int *code)
+static bool call_parse(struct snapshot_call *k, const struct arg *table, int argc, char **argv, int *code)
 {
 	static const struct arg no_options[] = {ARG_TABLE_END};
 	k->a = (struct args){.command_after = ARGS_NO_COMMAND};
@@ -39,7 +39,7 @@ static bool call_parse(struct call *k, const struct arg *table, int argc, char *
 }
 
 /* Returns the exit code; 0 with the answer. */
-static int call_ask(struct call *k, const char *method, const char *rest, struct str body)
+static int call_ask(struct snapshot_call *k, const char *method, const char *rest, struct str body)
 {
 	auto_client struct client cl = {0};
 	if (api_open_box(k->c, &cl, k->id, &k->e) == 0)
@@ -68,7 +68,7 @@ static void print_text(const struct json *j, const char *key)
 
 int verb_snapshot(struct cli *c, int argc, char **argv)
 {
-	auto_call struct call k = {.c = c};
+	auto_call struct snapshot_call k = {.c = c};
 	auto_buf struct buf body = {0};
 	int code;
 	if (!call_parse(&k, NULL, argc, argv, &code))
@@ -96,7 +96,7 @@ static void add_row(struct table *t, const struct json *it)
 static const char *const heads[] = {"ID", "NAME", ">SIZE", ">AGE"};
 static const struct listing listing = {"snapshots", heads, ARRAY_LEN(heads), add_row, "there are no snapshots"};
 
-static int delete_snapshots(struct call *k)
+static int delete_snapshots(struct snapshot_call *k)
 {
 	for (int i = 2; i < k->a.n; i++) {
 		auto_buf struct buf rest = {0}, path = {0}, body = {0};
@@ -113,7 +113,7 @@ static int delete_snapshots(struct call *k)
 
 int verb_snapshots(struct cli *c, int argc, char **argv)
 {
-	auto_call struct call k = {.c = c};
+	auto_call struct snapshot_call k = {.c = c};
 	int code;
 	if (!call_parse(&k, NULL, argc, argv, &code))
 		return code;
@@ -135,7 +135,7 @@ int verb_restore(struct cli *c, int argc, char **argv)
 	const char *backup = NULL;
 	const struct arg table[] = {
 		{"backup", "BACKUP", "from this backup instead of a snapshot", ARG_TEXT, &backup, 0}, ARG_TABLE_END};
-	auto_call struct call k = {.c = c};
+	auto_call struct snapshot_call k = {.c = c};
 	auto_buf struct buf body = {0};
 	int code;
 	if (!call_parse(&k, table, argc, argv, &code))
@@ -173,7 +173,7 @@ int verb_fork(struct cli *c, int argc, char **argv)
 	uint64_t count = 0;
 	const struct arg table[] = {
 		{"count", "N", "make so many, named ID-1, ID-2 … (default: 1)", ARG_COUNT, &count, 'n'}, ARG_TABLE_END};
-	auto_call struct call k = {.c = c};
+	auto_call struct snapshot_call k = {.c = c};
 	auto_buf struct buf body = {0};
 	int code;
 	if (!call_parse(&k, table, argc, argv, &code))
@@ -189,7 +189,7 @@ int verb_fork(struct cli *c, int argc, char **argv)
 
 int verb_replace(struct cli *c, int argc, char **argv)
 {
-	auto_call struct call k = {.c = c};
+	auto_call struct snapshot_call k = {.c = c};
 	auto_buf struct buf from = {0}, body = {0};
 	int code;
 	if (!call_parse(&k, NULL, argc, argv, &code))
@@ -228,7 +228,7 @@ static void print_diff(const struct json *root)
 
 int verb_diff(struct cli *c, int argc, char **argv)
 {
-	auto_call struct call k = {.c = c};
+	auto_call struct snapshot_call k = {.c = c};
 	auto_buf struct buf rest = {0};
 	bool cut = false;
 	int code;

@@ -19,7 +19,7 @@
 
 enum { STATS_FIRST_MS = 500, STATS_BOXES_MAX = 10000 };
 
-struct sample {
+struct stats_sample {
 	char id[BOX_ID_MAX + 1];
 	char state[16];
 	bool live; /* has numbers */
@@ -33,7 +33,7 @@ struct stats {
 	struct client cl;
 	char **ids; /* requested boxes; none: all */
 	int ids_n;
-	struct sample *v;
+	struct stats_sample *v;
 	size_t n;
 	uint64_t every_ms;
 	bool quit;
@@ -42,7 +42,7 @@ struct stats {
 
 /* ---- looking ---- */
 
-static void read_sample(const struct json *j, struct sample *s)
+static void read_sample(const struct json *j, struct stats_sample *s)
 {
 	const struct json *limits = json_get(j, "limits"), *usage = json_get(j, "usage");
 	struct str id = api_text(j, "id"), state = api_text(j, "state");
@@ -64,7 +64,7 @@ static void read_sample(const struct json *j, struct sample *s)
 }
 
 /* A box that is gone meanwhile is left out. A missing box that was named is an error in the first reading. */
-static int look_at(struct stats *s, const char *id, const struct sample *old, size_t old_n, struct err *e)
+static int look_at(struct stats *s, const char *id, const struct stats_sample *old, size_t old_n, struct err *e)
 {
 	auto_buf struct buf path = {0}, body = {0};
 	client_box_path(&path, id, "");
@@ -75,8 +75,8 @@ static int look_at(struct stats *s, const char *id, const struct sample *old, si
 		return -1;
 	if ((s->n & (s->n - 1)) == 0)
 		s->v = xrealloc(s->v, (s->n ? s->n * 2 : 1) * sizeof *s->v);
-	struct sample *now = &s->v[s->n++];
-	*now = (struct sample){0};
+	struct stats_sample *now = &s->v[s->n++];
+	*now = (struct stats_sample){0};
 	read_sample(json_root(d), now);
 	for (size_t i = 0; i < old_n; i++) {
 		double us = (double)(now->when_us - old[i].when_us), used = now->cpu_seconds - old[i].cpu_seconds;
@@ -86,14 +86,14 @@ static int look_at(struct stats *s, const char *id, const struct sample *old, si
 	return 0;
 }
 
-struct names {
+struct stats_names {
 	char (*v)[BOX_ID_MAX + 1];
 	size_t n;
 };
 
 static int keep_name(void *arg, const struct json *box, struct err *e)
 {
-	struct names *names = arg;
+	struct stats_names *names = arg;
 	struct str id = api_text(box, "id");
 	if (names->n == STATS_BOXES_MAX)
 		return err_set(e, ERRC_LIMIT_REACHED, "more than %d boxes: write the names of some", STATS_BOXES_MAX);
@@ -105,9 +105,9 @@ static int keep_name(void *arg, const struct json *box, struct err *e)
 
 static int look(struct stats *s, struct err *e)
 {
-	struct sample *old = s->v;
+	struct stats_sample *old = s->v;
 	size_t old_n = s->n;
-	struct names names = {0};
+	struct stats_names names = {0};
 	int r = 0;
 	s->v = NULL;
 	s->n = 0;
@@ -126,7 +126,7 @@ static int look(struct stats *s, struct err *e)
 
 static int by_use(const void *pa, const void *pb)
 {
-	const struct sample *a = pa, *b = pb;
+	const struct stats_sample *a = pa, *b = pb;
 	if (a->live != b->live)
 		return a->live ? -1 : 1;
 	if ((int)(a->percent * 10) != (int)(b->percent * 10))
@@ -145,7 +145,7 @@ static void put_table(struct stats *s, struct buf *to, size_t rows)
 	if (s->n)
 		qsort(s->v, s->n, sizeof *s->v, by_use);
 	for (size_t i = 0; i < s->n && (!rows || i < rows); i++) {
-		const struct sample *b = &s->v[i];
+		const struct stats_sample *b = &s->v[i];
 		table_printf(&t, "%s", b->id);
 		table_printf(&t, "%s", b->state);
 		if (!b->live) {
@@ -176,7 +176,7 @@ static void print_json(const struct stats *s)
 	json_key(&w, "sandboxes");
 	json_array_begin(&w);
 	for (size_t i = 0; i < s->n; i++) {
-		const struct sample *b = &s->v[i];
+		const struct stats_sample *b = &s->v[i];
 		json_object_begin(&w);
 		json_member_cstr(&w, "id", b->id);
 		json_member_cstr(&w, "state", b->state);

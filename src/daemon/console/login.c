@@ -309,14 +309,14 @@ static void on_login(struct http_exchange *x, struct str body)
 		r->daemon->metrics.unauthorized++;
 		return daemon_request_error(r, &e);
 	}
-	struct sign_in *new = xcalloc(1, sizeof *new);
-	struct session *s = session_new(l, new->secret);
+	struct sign_in *sign_in = xcalloc(1, sizeof *sign_in);
+	struct session *s = session_new(l, sign_in->secret);
 	set_client(s, http_header_value(&http_request(x)->headers, STR("user-agent")));
 	set_token(s, str_of(name), tokens_expiry(r->daemon->tokens, name));
-	new->request = r;
-	new->session = *s;
+	sign_in->request = r;
+	sign_in->session = *s;
 	daemon_request_hold(r);
-	session_write(l, s, on_written, new);
+	session_write(l, s, on_written, sign_in);
 }
 
 static void begin_login(struct daemon_request *r)

@@ -162,14 +162,14 @@ static void on_body(struct http_exchange *x, struct str body)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	struct ticket new = {0};
-	if (read_ticket(body, &new, &e) < 0)
+	struct ticket made = {0};
+	if (read_ticket(body, &made, &e) < 0)
 		return daemon_request_error(r, &e);
-	secret_text(new.text);
-	snprintf(new.token, sizeof new.token, "%s", r->token);
-	new.due = loop_now(r->daemon->loop) + TICKET_LIFE;
+	secret_text(made.text);
+	snprintf(made.token, sizeof made.token, "%s", r->token);
+	made.due = loop_now(r->daemon->loop) + TICKET_LIFE;
 	struct ticket *k = place(r->daemon->tickets);
-	*k = new;
+	*k = made;
 	answer(r, k);
 }
 

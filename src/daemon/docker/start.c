@@ -59,20 +59,20 @@ void container_save_answer(struct container *c, struct daemon_request *r, int st
 /* The client is told only when the record is on disk: a daemon that is killed then still knows the container. */
 static void started(struct container *c, struct daemon_request *r)
 {
-	bool new = !c->gone && c->state != CONTAINER_RUNNING;
+	bool is_new = !c->gone && c->state != CONTAINER_RUNNING;
 	c->starting = false;
-	if (new) {
+	if (is_new) {
 		c->state = CONTAINER_RUNNING;
 		c->code = 0;
 	}
 	container_watch_orphan(c);
-	if (r && new)
+	if (r && is_new)
 		container_save_answer(c, r, 204);
 	else
 		container_save(c);
-	if (r && !new)
+	if (r && !is_new)
 		docker_no_content(r, 204);
-	if (new)
+	if (is_new)
 		container_look_at_box(c);
 	container_send_late(c);
 }

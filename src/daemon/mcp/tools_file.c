@@ -143,7 +143,7 @@ void mcp_write_file(struct mcp_call *c)
 /* ---- edit_file ---- */
 
 /* How often `old` is in `text`; the text with all of them replaced. */
-static size_t replace(struct buf *out, struct str text, struct str old, struct str new)
+static size_t replace(struct buf *out, struct str text, struct str old, struct str with)
 {
 	size_t n = 0;
 	for (;;) {
@@ -151,7 +151,7 @@ static size_t replace(struct buf *out, struct str text, struct str old, struct s
 		if (!at)
 			break;
 		buf_add(out, text.p, (size_t)(at - text.p));
-		buf_add_str(out, new);
+		buf_add_str(out, with);
 		text = str_skip(text, (size_t)(at - text.p) + old.n);
 		n++;
 	}
@@ -163,16 +163,16 @@ static void on_edit_read(struct mcp_call *c, int status, struct str body)
 {
 	struct err e;
 	struct mcp_file file;
-	struct str old, new;
+	struct str old, with;
 	bool all = false;
 	auto_buf struct buf out = {.max = MCP_ANSWER_MAX};
 	auto_json struct json_doc *doc = mcp_file_of(status, body, &file);
 	if (!doc)
 		return mcp_call_fail_api(c, status, body);
-	if (mcp_argument(c, "old_text", true, &old, &e) < 0 || mcp_argument(c, "new_text", true, &new, &e) < 0 ||
+	if (mcp_argument(c, "old_text", true, &old, &e) < 0 || mcp_argument(c, "new_text", true, &with, &e) < 0 ||
 		json_read_bool(c->arguments, "replace_all", &all, &e) < 0)
 		return mcp_call_fail(c, &e);
-	size_t n = file.binary || !old.n ? 0 : replace(&out, file.content, old, new);
+	size_t n = file.binary || !old.n ? 0 : replace(&out, file.content, old, with);
 	if (file.binary)
 		err_set(&e, ERRC_VALIDATION_FAILED, "%s is a binary file: it cannot be edited as text", c->path);
 	else if (n == 0)

@@ -256,12 +256,12 @@ void approvals_asked(struct daemon *d, const struct json *o)
 	a.port = (uint16_t)port;
 	a.since = (int64_t)since;
 	a.until = (int64_t)until;
-	struct approval *new = xmalloc(sizeof *new);
-	*new = a;
-	list_init(&new->node);
-	list_push(&d->approvals->list, &new->node);
+	struct approval *added = xmalloc(sizeof *added);
+	*added = a;
+	list_init(&added->node);
+	list_push(&d->approvals->list, &added->node);
 	d->approvals->n++;
-	write_event(&out, new);
+	write_event(&out, added);
 	followers_send(&d->approvals->followers, buf_str(&out));
 }
 

@@ -2,8 +2,8 @@
  * hooks.h - outbound handlers: requests of a box that a client of ours answers in the place of a server.
  *
  * A sandbox's setting `outbound` names the hosts: {"http": […], "https": […]}. The gate hands their requests over at
- *the hook socket; each goes on to the client that holds the sandbox's hook, a WebSocket at GET /v1/sandboxes/{id}/hook.
- *The last client that connected holds it. While nobody does, requests wait HOOK_WAIT, then they are answered with 520.
+ * the hook socket; each goes on to the client that holds the sandbox's hook, a WebSocket at GET /v1/sandboxes/{id}/hook.
+ * The last client that connected holds it. While nobody does, requests wait HOOK_WAIT, then they are answered with 520.
  *
  * The WebSocket carries many requests at once, as binary messages: a byte that says what, four bytes (big-endian) that
  * say which request, and the rest.
@@ -17,7 +17,7 @@
  *
  * An answer 101 to an upgrade request makes it a WebSocket, of messages up to HOOK_MESSAGE_MAX; 10 and 11 stand in the
  * place of bodies then. Bodies and messages are limited by credit: HOOK_WINDOW bytes in each direction, and what the
- *other side has granted. So memory is bounded whatever side is slow. Thread: the loop's.
+ * other side has granted. So memory is bounded whatever side is slow. Thread: the loop's.
  */
 #pragma once
 

@@ -303,12 +303,12 @@ static void tell_sandboxes(struct daemon *d, const char *name)
 int secrets_put(struct daemon *d, const char *name, struct json_doc *body, struct err *e)
 {
 	struct known_secret *k = map_get(&d->secrets->map, str_of(name));
-	bool new = !k;
+	bool is_new = !k;
 	char *sealed = NULL;
-	if (new && d->secrets->map.count >= SECRETS_MAX)
+	if (is_new && d->secrets->map.count >= SECRETS_MAX)
 		return err_set(e, ERRC_LIMIT_REACHED, "there are %d secrets already; delete some", SECRETS_MAX);
 	bool ok = check_body(json_root(body), e) == 0 && (sealed = seal(d, name, json_root(body), e));
-	if (ok && new) {
+	if (ok && is_new) {
 		k = xcalloc(1, sizeof *k);
 		snprintf(k->name, sizeof k->name, "%s", name);
 		k->created_ms = clock_wall_ms();
@@ -325,7 +325,7 @@ int secrets_put(struct daemon *d, const char *name, struct json_doc *body, struc
 		return -1;
 	write_row(d, k);
 	tell_sandboxes(d, name);
-	return new;
+	return is_new;
 }
 
 bool secrets_delete(struct daemon *d, const char *name)

@@ -12,8 +12,8 @@ enum { LOG_FIRST = 8 };
 
 static void count(struct port_stats *st, const struct port_entry *entry)
 {
-	int class = entry->status / 100;
-	st->by_class[class >= 1 && class <= 5 ? class : 0]++;
+	int status_class = entry->status / 100;
+	st->by_class[status_class >= 1 && status_class <= 5 ? status_class : 0]++;
 	st->bytes_in += entry->bytes_in;
 	st->bytes_out += entry->bytes_out;
 	if (entry->status != 101)

@@ -97,17 +97,17 @@ int settings_changes(const struct json *request, char **ret, struct err *e)
 
 char *settings_merge(const char *own, const char *changes)
 {
-	auto_json struct json_doc *old = json_parse(str_of(own), NULL), *new = json_parse(str_of(changes), NULL);
+	auto_json struct json_doc *old = json_parse(str_of(own), NULL), *changed = json_parse(str_of(changes), NULL);
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
 	json_each(it, old ? json_root(old) : NULL)
 	{
 		auto_free char *name = str_dup(it->key);
-		if (!new || !json_get(json_root(new), name))
+		if (!changed || !json_get(json_root(changed), name))
 			member(&w, it);
 	}
-	json_each(it, new ? json_root(new) : NULL)
+	json_each(it, changed ? json_root(changed) : NULL)
 	{
 		if (it->type != JSON_T_NULL)
 			member(&w, it);

@@ -355,17 +355,17 @@ static void replace_text(char **to, const char *from)
 /* The variables of `env` that `changes` does not name, then those that it sets. Both are of our own making. */
 static char *merge_env(const char *env, const char *changes)
 {
-	auto_json struct json_doc *old = json_parse(str_of(env), NULL), *new = json_parse(str_of(changes), NULL);
+	auto_json struct json_doc *old = json_parse(str_of(env), NULL), *changed = json_parse(str_of(changes), NULL);
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
 	json_each(it, old ? json_root(old) : NULL)
 	{
 		auto_free char *name = str_dup(it->key);
-		if (!new || !json_get(json_root(new), name))
+		if (!changed || !json_get(json_root(changed), name))
 			json_member_str(&w, name, it->text);
 	}
-	json_each(it, new ? json_root(new) : NULL)
+	json_each(it, changed ? json_root(changed) : NULL)
 	{
 		auto_free char *name = str_dup(it->key);
 		if (it->type == JSON_T_STRING)

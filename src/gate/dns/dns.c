@@ -141,10 +141,10 @@ int dns_read_question(struct str in, struct dns_question *ret)
 	ret->wire_n = c.at - HEADER;
 	memcpy(ret->wire, c.p + HEADER, ret->wire_n);
 	ret->type = (uint16_t)take(&c, 2);
-	uint32_t class = take(&c, 2);
+	uint32_t rr_class = take(&c, 2);
 	if (c.bad)
 		return ret->wire_n = 0, DNS_FORMERR;
-	if (class != CLASS_IN)
+	if (rr_class != CLASS_IN)
 		return DNS_REFUSED;
 	if ((more && !read_opt(&c, ret)) || c.at != c.n)
 		return DNS_FORMERR;
@@ -258,11 +258,11 @@ static bool read_record(struct cursor *c, struct dns_answer *a)
 	char name[NET_NAME_MAX + 1];
 	if (!take_name(c, name, true))
 		return false;
-	uint32_t type = take(c, 2), class = take(c, 2), ttl = take(c, 4), length = take(c, 2);
+	uint32_t type = take(c, 2), rr_class = take(c, 2), ttl = take(c, 4), length = take(c, 2);
 	if (c->bad || c->n - c->at < length)
 		return false;
 	size_t end = c->at + length, n = 0;
-	if (class == CLASS_IN && passed_on((uint16_t)type)) {
+	if (rr_class == CLASS_IN && passed_on((uint16_t)type)) {
 		if (!read_data(c, (uint16_t)type, end, data, sizeof data, &n) ||
 			!dns_answer_add(a, name, (uint16_t)type, ttl, data, n))
 			return false;

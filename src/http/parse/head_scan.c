@@ -23,7 +23,7 @@ enum { C_TOKEN = 1, C_VALUE = 2, C_TARGET = 4, C_METHOD = 8, METHOD_MAX = 32 };
 	['!'] = 7, ['#'] = 7, ['$'] = 7, ['%'] = 7, ['&'] = 7, ['\''] = 7, ['*'] = 7, ['+'] = 7, ['-'] = 15,           \
 	['.'] = 7, ['^'] = 7, ['_'] = 7, ['`'] = 7, ['|'] = 7, ['~'] = 7, ['0' ... '9'] = 7, ['A' ... 'Z'] = 15,       \
 	['a' ... 'z'] = 7
-static const unsigned char class[256] = {
+static const unsigned char class_of[256] = {
 	TOKENS,
 	['\t'] = C_VALUE,
 	[' '] = C_VALUE,
@@ -88,7 +88,7 @@ static ssize_t step_request_line(struct head_scan *s, const char *p, unsigned ch
 			s->token = s->at + 1;
 			return 0;
 		}
-		return class[c] & C_METHOD && n < METHOD_MAX ? 0 : bad(e, "the method is malformed");
+		return class_of[c] & C_METHOD && n < METHOD_MAX ? 0 : bad(e, "the method is malformed");
 	case S_TARGET:
 		if (c == ' ' && n) {
 			s->state = S_VERSION;
@@ -100,7 +100,7 @@ static ssize_t step_request_line(struct head_scan *s, const char *p, unsigned ch
 		if (n >= HTTP_TARGET_MAX)
 			return err_set(
 				e, ERRC_URI_TOO_LONG, "the request target is longer than %u bytes", HTTP_TARGET_MAX);
-		return class[c] & C_TARGET ? 0 : bad(e, "the request target holds a byte that is not allowed");
+		return class_of[c] & C_TARGET ? 0 : bad(e, "the request target holds a byte that is not allowed");
 	default: /* S_VERSION */
 		if (c == '\r') {
 			s->state = S_LINE_LF;
@@ -131,7 +131,7 @@ static ssize_t step_status_line(struct head_scan *s, const char *p, unsigned cha
 			s->state = S_LINE_LF;
 			return 0;
 		}
-		return class[c] & C_VALUE ? 0 : bad(e, "the reason phrase holds a byte that is not allowed");
+		return class_of[c] & C_VALUE ? 0 : bad(e, "the reason phrase holds a byte that is not allowed");
 	}
 }
 
@@ -148,19 +148,19 @@ static ssize_t step_field(struct head_scan *s, unsigned char c, struct err *e)
 		if (++s->lines > HTTP_HEADERS_MAX)
 			return err_set(e, ERRC_HEADERS_TOO_LARGE, "more than %d headers", HTTP_HEADERS_MAX);
 		s->state = S_NAME;
-		return class[c] & C_TOKEN ? 0 : bad(e, "a header line begins with a byte that is not allowed");
+		return class_of[c] & C_TOKEN ? 0 : bad(e, "a header line begins with a byte that is not allowed");
 	case S_NAME:
 		if (c == ':') {
 			s->state = S_VALUE;
 			return 0;
 		}
-		return class[c] & C_TOKEN ? 0 : bad(e, "a header name holds a byte that is not allowed");
+		return class_of[c] & C_TOKEN ? 0 : bad(e, "a header name holds a byte that is not allowed");
 	default: /* S_VALUE */
 		if (c == '\r') {
 			s->state = S_LINE_LF;
 			return 0;
 		}
-		return class[c] & C_VALUE ? 0 : bad(e, "a header value holds a byte that is not allowed");
+		return class_of[c] & C_VALUE ? 0 : bad(e, "a header value holds a byte that is not allowed");
 	}
 }
 
@@ -220,7 +220,7 @@ ssize_t head_scan(struct head_scan *s, enum head_kind kind, struct str in, struc
 			return err_set(e, ERRC_HEADERS_TOO_LARGE, "the head is longer than %u bytes", HTTP_HEAD_MAX);
 		/* Most bytes of a head are inside values: pass over them without a dispatch for each. */
 		if (s->state == S_VALUE)
-			while (s->at + 1 < in.n && class[(unsigned char)in.p[s->at]] & C_VALUE)
+			while (s->at + 1 < in.n && class_of[(unsigned char)in.p[s->at]] & C_VALUE)
 				s->at++;
 		ssize_t r = step(s, kind, in.p, e);
 		s->at++;

@@ -15,9 +15,9 @@
  *
  * Life: on_request → [on_body … on_body_end | on_whole_body] → respond → on_close. on_close comes exactly once, last,
  * for every exchange that had ops set: `complete` says that the whole response was handed to the kernel, or waits to go
- *out together with the answer to a request that the client has sent ahead. After it `x` is dead. It is never called
- *from inside http_respond_* or any other function here: the exchange stays valid until the handler's own callback has
- *returned. The response may begin before the request's body has ended.
+ * out together with the answer to a request that the client has sent ahead. After it `x` is dead. It is never called
+ * from inside http_respond_* or any other function here: the exchange stays valid until the handler's own callback has
+ * returned. The response may begin before the request's body has ended.
  *
  * Backpressure. Out: http_respond_write takes everything and answers false once more than HTTP_OUT_HIGH waits; stop
  * then until on_writable. In: http_pause stops on_body (a chunk that was being delivered is kept, nothing more is

@@ -57,9 +57,9 @@ static int scratch(const char *size, int *ret_images, int *ret_boxes)
 	if (geteuid() != 0)
 		TEST_SKIP("needs root");
 	CHECK(unshare(CLONE_NEWNS) == 0);
-	struct mount_attr private = {.propagation = 1 << 18};
+	struct mount_attr private_mount = {.propagation = 1 << 18};
 	int root = open("/", O_PATH | O_CLOEXEC);
-	CHECK(sys_mount_setattr(root, AT_RECURSIVE, &private) == 0);
+	CHECK(sys_mount_setattr(root, AT_RECURSIVE, &private_mount) == 0);
 	close(root);
 	const struct fs_option options[] = {{"size", size}, {"nr_inodes", "200"}};
 	int top = fs_make("tmpfs", options, ARRAY_LEN(options), 0, "scratch", &e);

@@ -211,11 +211,11 @@ TEST(forgotten_pins_detach_the_program)
 TEST(private_ranges_are_dropped_until_a_flag_opens_them)
 {
 	struct rig r = set_up(0, true);
-	static const char *const private[] = {"10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1",
+	static const char *const inner[] = {"10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1",
 		"169.254.169.254", "100.64.0.1", "100.127.255.255", "192.0.0.8", "fe80::1", "fc00::1", "fd00:ec2::254"};
-	for (size_t i = 0; i < ARRAY_LEN(private); i++) {
-		if (strcmp(private[i], "fe80::1") != 0) /* link-local needs an interface: EINVAL before it gets here */
-			is_refused(&r, private[i], 80);
+	for (size_t i = 0; i < ARRAY_LEN(inner); i++) {
+		if (strcmp(inner[i], "fe80::1") != 0) /* link-local needs an interface: EINVAL before it gets here */
+			is_refused(&r, inner[i], 80);
 	}
 	reaches_us(&r, "172.32.0.1", 80, "::ffff:172.32.0.1 80");
 	reaches_us(&r, "100.128.0.1", 80, "::ffff:100.128.0.1 80");

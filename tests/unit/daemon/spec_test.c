@@ -48,9 +48,9 @@ TEST(every_field_is_read)
 TEST(null_is_as_not_given)
 {
 	auto_change struct api_change c;
-	CHECK_INT(parse("{\"limits\":{\"memory\":null},\"image\":null,\"env\":null,\"sleepAfter\":null,\"keepAlive\":"
-			"null}",
-			  &c),
+	CHECK_INT(
+		parse("{\"limits\":{\"memory\":null},\"image\":null,\"env\":null,\"sleepAfter\":null,\"keepAlive\":null}",
+			&c),
 		ERRC_OK);
 	CHECK(!c.has_memory && !c.has_image && !c.spec.env && !c.has_sleep_after && !c.has_keep_alive);
 	CHECK_INT(parse("{\"limits\":null}", &c), ERRC_OK);

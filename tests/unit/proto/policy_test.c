@@ -20,14 +20,13 @@ static void is_kind(const char *text, enum ip_kind want)
 
 TEST(addresses_are_what_they_are_in_every_disguise)
 {
-	static const char *const private[] = {"10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.255",
-		"192.168.0.1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::c0a8:1",
-		"2002:0a00:0001::1", "2002:c0a8:0101::", "2001:0:0a00:0001::1",
-		"2001:0:808:808:0:0:f5ff:fffe", /* Teredo client 10.0.0.1 */
+	static const char *const inner[] = {"10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.255", "192.168.0.1",
+		"::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::c0a8:1", "2002:0a00:0001::1",
+		"2002:c0a8:0101::", "2001:0:0a00:0001::1", "2001:0:808:808:0:0:f5ff:fffe", /* Teredo client 10.0.0.1 */
 		"2001:db8::5efe:10.0.0.1", "2001:db8::200:5efe:10.0.0.1", "fc00::1", "fdff::1", "fd00:ec2::254",
 		"fec0::1"};
-	for (size_t i = 0; i < ARRAY_LEN(private); i++)
-		is_kind(private[i], IP_PRIVATE);
+	for (size_t i = 0; i < ARRAY_LEN(inner); i++)
+		is_kind(inner[i], IP_PRIVATE);
 	is_kind("127.0.0.1", IP_LOOPBACK);
 	is_kind("::1", IP_LOOPBACK);
 	is_kind("::ffff:127.0.0.1", IP_LOOPBACK);
@@ -57,12 +56,12 @@ TEST(addresses_are_what_they_are_in_every_disguise)
 
 TEST(public_and_documentation_addresses_are_public)
 {
-	static const char *const public[] = {"8.8.8.8", "9.255.255.255", "11.0.0.0", "172.15.255.255", "172.32.0.0",
+	static const char *const outer[] = {"8.8.8.8", "9.255.255.255", "11.0.0.0", "172.15.255.255", "172.32.0.0",
 		"192.167.255.255", "192.169.0.0", "100.63.255.255", "100.128.0.0", "169.253.255.255", "169.255.0.0",
 		"198.51.100.7", "203.0.113.1", "192.0.2.1", "2001:db8::1", "2606:4700::1", "64:ff9b::8.8.8.8",
 		"2002:0808:0808::1", "::ffff:8.8.8.8", "198.17.255.255", "198.20.0.0"};
-	for (size_t i = 0; i < ARRAY_LEN(public); i++)
-		is_kind(public[i], IP_PUBLIC);
+	for (size_t i = 0; i < ARRAY_LEN(outer); i++)
+		is_kind(outer[i], IP_PUBLIC);
 }
 
 TEST(odd_spellings_are_no_addresses)

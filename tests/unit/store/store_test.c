@@ -222,12 +222,12 @@ TEST(ports_of_an_earlier_sandbox_of_the_name_are_dropped)
 	struct place *p = place_make();
 	start(p);
 	struct answers a = {0};
-	struct store_row old = row("box"), new = row("box");
+	struct store_row old = row("box"), changed = row("box");
 	struct store_port of_old = port("box", 8080, old.created_ms);
-	new.created_ms++;
+	changed.created_ms++;
 	store_put(p->store, &old, count, &a);
 	store_port_put(p->store, &of_old, count, &a);
-	store_put(p->store, &new, count, &a);
+	store_put(p->store, &changed, count, &a);
 	wait_for(p, &a, 3);
 	CHECK_INT(a.failed, 0);
 	CHECK_INT(reread_ports(p).n, 0);
