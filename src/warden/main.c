@@ -309,6 +309,15 @@ static int watch_supervisor(struct warden *w, struct err *e)
 	return r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the supervisor") : 0;
 }
 
+static void want_zygotes(struct warden *w, const struct image *own)
+{
+	const char *zygote = from_env("ATOLL_ZYGOTE", "");
+	w->zygotes_off = strcmp(zygote, "off") == 0;
+	if (*zygote && !w->zygotes_off)
+		log_event(LOG_WARN, "ATOLL_ZYGOTE can be 'off' or not set", "value=%s", LOG_Q(zygote));
+	zygote_want(w, own);
+}
+
 static int warden_start(struct warden *w, struct err *e)
 {
 	struct config c = {0};
@@ -355,11 +364,7 @@ static int warden_start(struct warden *w, struct err *e)
 	storage_recover(w);
 	recover(w);
 	staging_recover(w);
-	const char *zygote = from_env("ATOLL_ZYGOTE", "");
-	w->zygotes_off = strcmp(zygote, "off") == 0;
-	if (*zygote && !w->zygotes_off)
-		log_event(LOG_WARN, "ATOLL_ZYGOTE can be 'off' or not set", "value=%s", LOG_Q(zygote));
-	zygote_want(w, &own);
+	want_zygotes(w, &own);
 	warm_init(w, from_env("ATOLL_WARM_WORKERS", ""));
 	if (reaper_start(w, e) < 0 || storer_start(w, e) < 0 ||
 		images_listen(w, "/run/" IMAGE_SOCKET, c.group, e) < 0 ||
