@@ -228,7 +228,7 @@ def test_a_place_comes_free_however_long_others_take(daemon, box):
     slow = [f"{box}-{i}" for i in range(4)]
     try:
         for one in [*slow, box]:
-            run(daemon, one, "head -c 3000000 /dev/urandom > /root/f")
+            run(daemon, one, "head -c 24000000 /dev/urandom > /root/f")
         started = []
         for one in slow:
             started.append(ask(daemon, "POST", box_path(one, "/backups"), {"wait": False}, (202,)))
@@ -259,7 +259,7 @@ def cpu_group(pid):
 
 
 def test_a_backup_is_made_in_the_background(daemon, box):
-    run(daemon, box, "head -c 3000000 /dev/urandom > /root/f")
+    run(daemon, box, "head -c 24000000 /dev/urandom > /root/f")
     one = ask(daemon, "POST", box_path(box, "/backups"), {"wait": False}, (202,))
     wait_for(lambda: processes(daemon, "atoll-backup"), "it is being made")
     (pid,) = processes(daemon, "atoll-backup")
@@ -276,11 +276,12 @@ def test_a_backup_is_made_in_the_background(daemon, box):
 
 def test_a_backup_that_takes_too_long_is_an_error_with_a_sentence():
     with Instance({"ATOLL_BACKUP_TIME": "1s"}) as daemon:
-        ask(daemon, "PUT", box_path("late"), {"limits": {"disk": 16 * MIB}}, (201,))
+        ask(daemon, "PUT", box_path("late"), {"limits": {"disk": 40 * MIB}}, (201,))
+        run(daemon, "late", "head -c 24000000 /dev/urandom > /root/f")  # enough to be caught at it
         one = ask(daemon, "POST", box_path("late", "/backups"), {"wait": False}, (202,))
         wait_for(lambda: processes(daemon, "atoll-backup"), "it is being made")
         for pid in processes(daemon, "atoll-backup"):
             os.kill(pid, signal.SIGSTOP)
         look = wait_for(lambda: (b := ask(daemon, "GET", f"/v1/backups/{one['id']}"))["state"] == "failed" and b, "it fails")
-        assert "was not made within 3 s" in look["error"] and "ATOLL_BACKUP_TIME" in look["error"]
+        assert "was not made within 6 s" in look["error"] and "ATOLL_BACKUP_TIME" in look["error"]
         assert list(objects(daemon).iterdir()) == []

@@ -3,7 +3,7 @@
 import pwd
 
 import pytest
-from atoll import Instance, box_path
+from atoll import Instance, box_path, wait_for
 from test_backups import MIB, ask, backup, delete, listed, run
 
 OWN_DAEMON = "settings of its own, and small file systems below its data"
@@ -74,6 +74,7 @@ def test_bytes_of_one_sandbox_count_the_hidden_ones():
         fill(daemon, "b", 3)
         backup(daemon, "b")
         delete(daemon, second)
+        wait_for(lambda: ask(daemon, "GET", box_path("a", "/backups"))["usage"]["bytes"] == 0, "the hidden one has gone, too")
         assert backup(daemon, "a")["state"] == "ready"
 
 
