@@ -198,7 +198,7 @@ class Instance:
     def attached(cls, note):
         """An instance by its note. It cannot be stopped or killed here."""
         self = cls.__new__(cls)
-        self.prefix, self.base, self.up = [], Path(note["base"]), None
+        self.bin, self.prefix, self.base, self.up = BIN, [], Path(note["base"]), None
         self.run, self.data, self.log_path = self.base / "r", self.base / "d", self.base / "log"
         self.cgroup, self.address, self.socket, self.token = note["cgroup"], note["address"], note["socket"], note["token"]
         self.env, self.ours = note["env"], False
