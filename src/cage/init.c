@@ -278,9 +278,11 @@ void init_hostname(const char *id, char ret[BOX_ID_MAX + 1])
 }
 
 /* How long files may be, holes included: the kernel takes its time for what a hole hides, in backups above all. A
- * worker that has ended meanwhile needs no limit. */
+ * worker that has ended meanwhile needs no limit. Files that become an image are in no backup. */
 static int limit_files(const struct child *c, struct err *e)
 {
+	if (c->go.bare)
+		return 0;
 	rlim_t n = c->go.limits.disk_bytes * BOX_FILE_SHARE;
 	const struct rlimit size = {n, n};
 	if (c->warm && prlimit(c->warm, RLIMIT_FSIZE, &size, NULL) < 0 && errno != ESRCH)
