@@ -24,7 +24,6 @@
 
 struct child {
 	bool rooted;			 /* it is in its root already: of WARM */
-	pid_t warm;			 /* the worker that was started then; 0: none */
 	int proc, pts;			 /* mounts */
 	int mounts[1 + BOX_VOLUMES_MAX]; /* the overlay, the volumes */
 	struct init_go go;
@@ -277,14 +276,14 @@ void init_hostname(const char *id, char ret[BOX_ID_MAX + 1])
 		snprintf(ret, BOX_ID_MAX + 1, "sandbox");
 }
 
-/* How long files may be, holes included: the kernel takes its time for what a hole hides, in backups above all. A
- * worker that has ended meanwhile needs no limit. */
+/* How long files may be, holes included: the kernel takes its time for what a hole hides, in backups above all. Files
+ * that become an image are in no backup. A worker that was started ahead gets the limit from the agent (spare.c). */
 static int limit_files(const struct child *c, struct err *e)
 {
+	if (c->go.bare)
+		return 0;
 	rlim_t n = c->go.limits.disk_bytes * BOX_FILE_SHARE;
 	const struct rlimit size = {n, n};
-	if (c->warm && prlimit(c->warm, RLIMIT_FSIZE, &size, NULL) < 0 && errno != ESRCH)
-		return init_fail(e, "limit the files of the worker");
 	return setrlimit(RLIMIT_FSIZE, &size) < 0 ? init_fail(e, "limit the length of files") : 0;
 }
 
@@ -354,7 +353,7 @@ _Noreturn void init_run(const struct init_fds *fds)
 		if (enter_root(&c, &e) < 0)
 			give_up(&e);
 		c.rooted = true;
-		c.warm = init_warm(c.go.typescript);
+		init_warm(c.go.typescript);
 		fd_close(&c.mounts[0]);
 		wait_for_order(&c);
 	}

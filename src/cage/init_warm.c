@@ -43,17 +43,15 @@ _Noreturn static void warm_child(int end, bool typescript)
 	_exit(1);
 }
 
-pid_t init_warm(bool typescript)
+void init_warm(bool typescript)
 {
 	int pair[2];
-	pid_t pid = 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return 0;
+		return;
 	/* The half-made box still has privileges: nobody in it may trace it. */
 	bool ready = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 && dup2(pair[0], FD_WARM) >= 0;
-	if (ready && (pid = fork()) == 0)
+	if (ready && fork() == 0)
 		warm_child(pair[1], typescript);
 	close(pair[0]);
 	close(pair[1]);
-	return pid > 0 ? pid : 0;
 }

@@ -30,5 +30,5 @@ enum {
 	FD_KEPT
 };
 
-/* Returns its process, or 0: a failure leaves a box without a worker, and its first context starts one. */
-pid_t init_warm(bool typescript);
+/* A failure leaves a box without a worker, and its first context starts one. */
+void init_warm(bool typescript);

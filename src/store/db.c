@@ -306,6 +306,11 @@ int db_load_items(struct db *db, const char *kind, store_on_item on_item, void *
 	return each_row(db, "SELECT * FROM items WHERE kind=?1 ORDER BY key", kind, &to, e);
 }
 
+int db_sync(struct db *db, bool on, struct err *e)
+{
+	return db_exec(db, on ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", "write the state", e);
+}
+
 int db_run(struct db *db, enum db_statement which, struct err *e)
 {
 	sqlite3_stmt *st = db->stmt[which];

@@ -32,6 +32,8 @@ struct db {
 int db_open(struct db *db, const char *dir, struct err *e);
 void db_close(struct db *db);
 int db_load(struct db *db, store_on_row on_row, void *arg, struct err *e);
+/* Whether commits wait for the disk from now on. Not inside of a transaction. */
+int db_sync(struct db *db, bool on, struct err *e);
 /* Run a prepared statement that returns no rows. */
 int db_run(struct db *db, enum db_statement which, struct err *e);
 int db_put(struct db *db, const struct store_row *row, struct err *e);

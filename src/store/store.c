@@ -164,6 +164,32 @@ static void run_each(struct store *s, struct list *batch)
 	}
 }
 
+static bool wants_disk(struct list *batch)
+{
+	list_each(it, batch)
+	{
+		const struct change *c = list_entry(it, struct change, node);
+		if (c->kind == CHANGE_PUT && c->row.durable)
+			return true;
+	}
+	return false;
+}
+
+/* A batch that cannot be made durable fails whole: no caller may believe that its change is on the disk. */
+static void run_batch(struct store *s, struct list *batch)
+{
+	struct err e = {0}, after;
+	bool single = batch->next == batch->prev, durable = wants_disk(batch);
+	if (durable && db_sync(&s->db, true, &e) < 0) {
+		list_each(it, batch) list_entry(it, struct change, node)->err = e;
+		return;
+	}
+	if (single || run_together(s, batch) < 0)
+		run_each(s, batch);
+	if (durable)
+		db_sync(&s->db, false, &after); /* if this fails, commits go on waiting for the disk */
+}
+
 static void signal_answers(struct store *s)
 {
 	uint64_t one = 1;
@@ -173,9 +199,7 @@ static void signal_answers(struct store *s)
 
 static void writer_turn(struct store *s, struct list *batch)
 {
-	bool single = batch->next == batch->prev;
-	if (single || run_together(s, batch) < 0)
-		run_each(s, batch);
+	run_batch(s, batch);
 	pthread_mutex_lock(&s->lock);
 	list_each(it, batch)
 	{

@@ -5,7 +5,9 @@
  * Two threads: the caller's loop thread, and the store's own, which alone touches SQLite once store_start() has run.
  * Changes are queued with a copy of their data, written in the order they were queued (all that has gathered is one
  * transaction) and answered on the loop thread. A change that fails leaves nothing of itself in the database; its
- * neighbours in the same transaction are not harmed. A commit is a write without fsync (WAL, synchronous=NORMAL).
+ * neighbours in the same transaction are not harmed. A commit is a write without fsync (WAL, synchronous=NORMAL): a loss
+ * of power may take the last ones back. A row that says `durable` is on the disk before it is answered, and so are all
+ * changes before it.
  *
  * The store does not know the meaning of a state: it keeps texts and numbers. Rows are checked when they are read:
  * a file that was damaged or made by a newer version is refused with a sentence.
@@ -30,6 +32,7 @@ struct store_row {
 	uint64_t sleep_after_ms;	   /* 0: never sleeps */
 	bool keep_alive;
 	bool filling; /* its files are being made from a snapshot; the next store_set_state ends it */
+	bool durable; /* of store_put: the answer waits for the disk; not kept */
 	/* JSON objects of texts, borrowed: the store copies them (store_put) or they live during the callback
 	 * (store_load). */
 	const char *env, *labels;

@@ -284,4 +284,4 @@ def test_a_backup_that_takes_too_long_is_an_error_with_a_sentence():
             os.kill(pid, signal.SIGSTOP)
         look = wait_for(lambda: (b := ask(daemon, "GET", f"/v1/backups/{one['id']}"))["state"] == "failed" and b, "it fails")
         assert "was not made within 6 s" in look["error"] and "ATOLL_BACKUP_TIME" in look["error"]
-        assert list(objects(daemon).iterdir()) == []
+        wait_for(lambda: not list(objects(daemon).iterdir()), "its rest is deleted")

@@ -29,6 +29,32 @@ def without_usage(sandbox):
     return sandbox
 
 
+@contextlib.contextmanager
+def syncs_of(pid, path):
+    """Counts how often a process waits for the disk: the function that is given returns the count so far."""
+    with subprocess.Popen(["strace", "-f", "-p", str(pid), "-e", "trace=fsync,fdatasync", "-o", path], stderr=subprocess.PIPE) as tracer:
+        try:
+            assert b"attached" in tracer.stderr.readline()
+            yield lambda: Path(path).read_text(encoding="ascii", errors="replace").count("sync(")
+        finally:
+            tracer.terminate()
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_settings_are_on_the_disk_before_the_answer(own_daemon, tmp_path):
+    """After a loss of power a sandbox whose row is lost gets the default settings: rows that say something else must not be lost."""
+    with syncs_of(own_daemon.daemon_pid, tmp_path / "trace") as syncs:
+        assert own_daemon.execute("usual", "true")["exitCode"] == 0
+        assert syncs() == 0, "a sandbox without settings need not wait for the disk"
+        for n, settings in enumerate(({"labels": {"a": "b"}}, {"limits": {"pids": 100}}, {"network": {"mode": "off"}})):
+            before = syncs()
+            assert own_daemon.request("PUT", box_path(f"special-{n}"), settings).status == 201
+            assert syncs() > before, settings
+        before = syncs()
+        assert own_daemon.request("PUT", box_path("usual"), {"labels": {"c": "d"}}).status == 200
+        assert syncs() > before
+
+
 def test_a_sandbox_that_was_stopped_at_once_survives(own_daemon):
     for i in range(5):
         box = f"stopped-{i}"

@@ -361,10 +361,10 @@ def small_disk(where, size, options=""):
         subprocess.run(["umount", where], check=True)
 
 
-def refuse_for_space(small, images, ref):
+def refuse_for_space(small, images, ref, sentence="No space left on device"):
     """A pull onto a full disk: its sentence, and nothing half-made."""
     before = sorted(os.listdir(images / "layers"))
-    refused(small, "NO_SPACE", "No space left on device", "pull", reference=ref)
+    refused(small, "NO_SPACE", sentence, "pull", reference=ref)
     assert not blobs_kept(small) and sorted(os.listdir(images / "layers")) == before
 
 
@@ -384,7 +384,7 @@ def test_a_pull_whose_layers_find_no_room_to_arrive_says_so(tmp_path, plain, lar
         daemon = Path(small.env["ATOLL_DATA"], "daemon")
         owner = f",uid={daemon.stat().st_uid},gid={daemon.stat().st_gid}"
         with small_disk(daemon / "blobs", "2m", owner) as enlarge:
-            refuse_for_space(small, images, ref)
+            refuse_for_space(small, images, ref, "no room besides its reserve")
             enlarge()
             assert ask(small, "pull", reference=ref)["type"] == "done"
 

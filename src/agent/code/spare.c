@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -147,6 +148,13 @@ static void await_end(void)
 	fd_close(&spare.await_fd);
 }
 
+/* It was started before the box had a limit of its own. The process is not reaped yet, so the number is still its. */
+static bool limit_files(pid_t pid)
+{
+	struct rlimit own;
+	return getrlimit(RLIMIT_FSIZE, &own) == 0 && prlimit(pid, RLIMIT_FSIZE, &own, NULL) == 0;
+}
+
 /* The spare that the warden had started (init_warm.c has its environment). */
 static void spare_adopt(const struct warm_record *r, const struct worker_fds *fds)
 {
@@ -158,7 +166,7 @@ static void spare_adopt(const struct warm_record *r, const struct worker_fds *fd
 	spare.path = plain_find("node", env_get(&agent.env, "PATH"));
 	child_watch(&spare.child, spare.pid, spare_on_exit);
 	loop_timer_set(agent.loop, &spare.timer, CODE_WARM_KEEP, on_unwanted);
-	if (!spare.path || !program_at(spare.path, &spare.program))
+	if (!limit_files(spare.pid) || !spare.path || !program_at(spare.path, &spare.program))
 		on_unwanted(NULL);
 }
 

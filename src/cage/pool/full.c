@@ -120,6 +120,7 @@ void full_watch_slow(const struct pool *p)
 	if (btrfs_groups_are_inconsistent(p->groups))
 		btrfs_groups_rescan(p->root);
 	auto_fd int lock = lock_debts(p);
+	(void)lock; /* until the end of this function */
 	each_name(p->snapshots, add_snapshot, p, &s);
 	each_name(p->boxes, set_debt_of, p, &s);
 	free(s.v);
@@ -130,6 +131,7 @@ int full_charge_snapshot(const struct pool *p, int layer, const struct layer_not
 	struct sums s = {0};
 	uint64_t own, used = 0;
 	auto_fd int lock = lock_debts(p);
+	(void)lock; /* until the end of this function */
 	int r = pool_group_charged(p, layer, n, &own);
 	if (r == 0)
 		r = btrfs_group_used(p->groups, own, &used);

@@ -16,14 +16,6 @@
 #include "daemon/storage/volumes.h"
 #include "proto/image.h"
 
-static bool same_spec(const struct api_spec *a, const struct api_spec *b)
-{
-	return memcmp(&a->limits, &b->limits, sizeof a->limits) == 0 && strcmp(a->image, b->image) == 0 &&
-	       a->sleep_after_ms == b->sleep_after_ms && a->keep_alive == b->keep_alive &&
-	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0 &&
-	       strcmp(a->network, b->network) == 0 && strcmp(a->settings, b->settings) == 0;
-}
-
 static bool has_box(const struct sandbox *s)
 {
 	return s->state == SB_RUNNING || s->state == SB_ASLEEP;
@@ -40,6 +32,7 @@ static void write_spec(struct daemon_request *r, const struct api_spec *spec, st
 	row.labels = spec->labels;
 	row.network = spec->network;
 	row.settings = spec->settings;
+	row.durable = on_done;
 	store_put(r->daemon->store, &row, on_done, on_done ? r : NULL);
 }
 
@@ -256,7 +249,7 @@ void daemon_request_change(struct daemon_request *r, struct sandbox *s)
 	api_spec_copy(&r->after, &s->spec);
 	api_change_apply(&r->change, &r->after);
 	/* Changed variables go to the box even when the row has them: it may not. */
-	if (same_spec(&r->before, &r->after) && !r->change.env_changes)
+	if (api_spec_equal(&r->before, &r->after) && !r->change.env_changes)
 		return answer(r);
 	if (may_change(r, s, &e) < 0) {
 		if (r->approval)

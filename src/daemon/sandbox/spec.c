@@ -34,6 +34,23 @@ void api_spec_copy(struct api_spec *to, const struct api_spec *from)
 	to->settings = from->settings ? xstrdup(from->settings) : NULL;
 }
 
+bool api_spec_equal(const struct api_spec *a, const struct api_spec *b)
+{
+	return memcmp(&a->limits, &b->limits, sizeof a->limits) == 0 && strcmp(a->image, b->image) == 0 &&
+	       a->sleep_after_ms == b->sleep_after_ms && a->keep_alive == b->keep_alive &&
+	       strcmp(a->env, b->env) == 0 && strcmp(a->labels, b->labels) == 0 &&
+	       strcmp(a->network, b->network) == 0 && strcmp(a->settings, b->settings) == 0;
+}
+
+bool api_spec_is_default(const struct api_spec *s)
+{
+	struct api_spec usual;
+	api_spec_default(&usual);
+	bool same = api_spec_equal(s, &usual);
+	api_spec_free(&usual);
+	return same;
+}
+
 void api_spec_free(struct api_spec *s)
 {
 	free(s->env);

@@ -30,6 +30,9 @@ bool api_duration(struct str text, uint64_t *ret_ms);
 void api_spec_default(struct api_spec *ret);
 void api_spec_copy(struct api_spec *to, const struct api_spec *from); /* `to` is not freed before */
 void api_spec_free(struct api_spec *s);
+bool api_spec_equal(const struct api_spec *a, const struct api_spec *b);
+/* What a sandbox has that a first request made, without any setting. */
+bool api_spec_is_default(const struct api_spec *s);
 
 /* Where files come from: one of them. */
 struct api_from {

@@ -186,6 +186,8 @@ struct sandbox **sandbox_sorted(struct daemon *d, const char *after, size_t *ret
 	return v;
 }
 
+/* After a loss of power files may be there whose row is lost. A request then makes the sandbox anew with the default
+ * settings on these files, so only a row that says something else has to be on the disk before a client is answered. */
 void sandbox_row(const struct sandbox *s, struct store_row *ret)
 {
 	*ret = (struct store_row){
@@ -194,6 +196,7 @@ void sandbox_row(const struct sandbox *s, struct store_row *ret)
 		.sleep_after_ms = s->spec.sleep_after_ms,
 		.keep_alive = s->spec.keep_alive,
 		.filling = s->filling,
+		.durable = !api_spec_is_default(&s->spec),
 		.env = s->spec.env,
 		.labels = s->spec.labels,
 		.network = s->spec.network,

@@ -19,7 +19,7 @@ from .zygote import Image
 REPLY, ASK = 3, 5  # descriptors; 4 was the worker's text
 RECORD = struct.Struct("=IIi")  # struct zygote_reply
 SERIAL = struct.Struct("=I")
-MAGIC = 0x41545A31
+MAGIC = 0x41545A32
 SPARE_DELAY = 0.01
 """Seconds."""
 
