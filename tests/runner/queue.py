@@ -172,7 +172,8 @@ class Run:
         for worker in range(self.workers):
             if worker not in self.running and self.waiting:
                 self._start(worker, self.waiting.pop(0))
-        if not self.running and self.last:
+        # lint and fuzz may go on: they have the lowest priority, and take minutes.
+        if self.last and all(running.job.idle for running in self.running.values()):
             self._end_shared()
             self._start(0, self.last.pop(0))
 
