@@ -91,14 +91,19 @@ static bool keep_path(struct str path, char *ret, size_t *ret_n)
 	return true;
 }
 
+static bool is_path(struct str path, const char *kept, size_t kept_n)
+{
+	return path.n && str_eq(path, str_n(kept, kept_n));
+}
+
 /* Whether the command is a write of zeros that became a part of the hole. */
 static int take_zeros(struct holes *h, bool *ret, struct err *e)
 {
 	struct str path = attribute(h, STREAM_A_PATH), offset = attribute(h, STREAM_A_FILE_OFFSET),
 		   data = attribute(h, STREAM_A_DATA);
 	uint64_t at = offset.n == sizeof at ? little(offset.p, sizeof at) : UINT64_MAX;
-	bool fresh = path.n == h->fresh_n && path.n && memcmp(path.p, h->fresh, path.n) == 0;
-	bool goes_on = h->size && at == h->at + h->size && path.n == h->path_n && memcmp(path.p, h->path, path.n) == 0;
+	bool fresh = is_path(path, h->fresh, h->fresh_n);
+	bool goes_on = h->size && at == h->at + h->size && is_path(path, h->path, h->path_n);
 	/* The last piece of a hole may be shorter than a block. */
 	bool zero = goes_on ? data.n && data.p[0] == 0 && memcmp(data.p, data.p + 1, data.n - 1) == 0 : is_zero(data);
 	*ret = false;
@@ -121,7 +126,7 @@ static void follow_fresh(struct holes *h, unsigned command)
 		h->incremental = true;
 	else if (command == STREAM_C_MKFILE)
 		keep_path(path, h->fresh, &h->fresh_n);
-	else if (command == STREAM_C_RENAME && path.n == h->fresh_n && memcmp(path.p, h->fresh, path.n) == 0)
+	else if (command == STREAM_C_RENAME && is_path(path, h->fresh, h->fresh_n))
 		keep_path(attribute(h, STREAM_A_PATH_TO), h->fresh, &h->fresh_n);
 }
 

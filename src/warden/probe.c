@@ -22,8 +22,9 @@ enum { PROBE_ROOT = 0x70000000, NFTW_FDS = 8 };
 
 /* ---- the trial: an installation with one plain image and one of two layers ---- */
 
+static const char first_layer[] = "images/layers/" ZEROS "0", second_layer[] = "images/layers/" ZEROS "1";
 static const char *const dirs[] = {"run", "ids", "data", "data/boxes", "images", "images/plain", "images/plain/rootfs",
-	"images/meta", "images/layers", "images/layers/" ZEROS "0", "images/layers/" ZEROS "1"};
+	"images/meta", "images/layers", first_layer, second_layer};
 
 static int make_trial(char *path, size_t size, const char *data)
 {
