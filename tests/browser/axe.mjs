@@ -149,6 +149,7 @@ async function views({ page, daemon, shot }, scheme) {
   await look('phone-host');
   await fits('Host');
   await page.getByRole('link', { name: 'Boxes' }).click();
+  await page.getByRole('heading', { name: 'Boxes' }).waitFor();
   await page.getByRole('link', { name: 'demo', exact: true }).click();
   for (const tab of await page.getByRole('tab').allInnerTexts()) {
     await page.getByRole('tab', { name: tab, exact: true }).click();
