@@ -7,10 +7,10 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "daemon/core/sandbox.h"
 #include "daemon/daemon.h"
 #include "daemon/limits.h"
-#include "daemon/preview/ports.h"
-#include "daemon/sandbox/sandbox.h"
+#include "daemon/ports/ports.h"
 
 /* Upper bounds in µs: from an answer out of memory to a command that runs for long. */
 static const uint64_t bounds[METRIC_BUCKETS] = {100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000,

@@ -3,10 +3,10 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "daemon/core/sandbox.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
 #include "daemon/route/request.h"
-#include "daemon/sandbox/sandbox.h"
-#include "daemon/sandbox/settings.h"
 
 enum { HEAD = 5 };
 

@@ -7,10 +7,10 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
-#include "daemon/sandbox/settings.h"
 #include "daemon/storage/backups.h"
 #include "proto/id.h"
 #include "proto/image.h"

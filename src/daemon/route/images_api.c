@@ -7,9 +7,9 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "daemon/core/settings.h"
 #include "daemon/listen.h"
 #include "daemon/route/images_api.h"
-#include "daemon/sandbox/settings.h"
 #include "http/proxy.h"
 #include "proto/id.h"
 #include "proto/image.h"

@@ -5,9 +5,9 @@
  * trusts the gate's authority and the gate knows the key), then made in the box. If s3fs refuses, the note goes again.
  */
 #include "base/json.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
 #include "daemon/route/request.h"
-#include "daemon/sandbox/settings.h"
 #include "daemon/storage/buckets.h"
 
 static void drop_note(struct sandbox *s, const char *path)

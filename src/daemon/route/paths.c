@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
+#include "daemon/admit/tokens.h"
 #include "daemon/network/secrets.h"
-#include "daemon/tokens.h"
 #include "proto/id.h"
 #include "proto/limits.h"
 

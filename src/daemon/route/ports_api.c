@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "daemon/limits.h"
-#include "daemon/preview/preview.h"
+#include "daemon/pass/preview.h"
 #include "daemon/route/request.h"
 #include "store/limits.h"
 

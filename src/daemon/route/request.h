@@ -7,10 +7,10 @@
  */
 #pragma once
 
+#include "daemon/core/sandbox.h"
 #include "daemon/network/approvals.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/route/paths.h"
-#include "daemon/sandbox/sandbox.h"
 #include "store/limits.h"
 
 /* The token and name that a client wants for an exposed port. */

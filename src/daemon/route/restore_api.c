@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "daemon/console/limits.h"
 #include "daemon/limits.h"
 #include "daemon/route/request.h"
 #include "daemon/storage/backups.h"

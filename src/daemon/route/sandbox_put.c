@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/network/secrets.h"
 #include "daemon/route/images_api.h"
 #include "daemon/route/request.h"
-#include "daemon/sandbox/settings.h"
 #include "daemon/storage/volumes.h"
 #include "proto/image.h"
 

@@ -10,11 +10,11 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "daemon/console/login.h"
-#include "daemon/console/tickets.h"
-#include "daemon/mcp/mcp.h"
+#include "daemon/admit/login.h"
+#include "daemon/admit/tickets.h"
 #include "daemon/network/hooks.h"
 #include "daemon/route/request.h"
+#include "doors/mcp/mcp.h"
 
 /* `but`: the request that asked for it, which is still to be answered. */
 static void end_all_of(struct daemon *d, const char *name, const struct daemon_request *but)

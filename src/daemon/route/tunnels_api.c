@@ -1,6 +1,6 @@
 #include "base/json.h"
 #include "daemon/limits.h"
-#include "daemon/preview/tunnels.h"
+#include "daemon/ports/tunnels.h"
 #include "daemon/route/request.h"
 
 /* /v1/sandboxes/{id}/tunnels…: open, list, end. */
