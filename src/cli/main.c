@@ -1,5 +1,5 @@
 /*
- * main.c - the `atoll` program: finds the verb and runs it.
+ * main.c - the `atoll` program: finds the verb and runs it. Under the name atoll-docker it is the docker command.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -9,6 +9,7 @@
 
 #include "base/beside.h"
 #include "cli/describe.h"
+#include "cli/docker/docker.h"
 
 static void print_verbs(FILE *to)
 {
@@ -81,6 +82,8 @@ static void fill_closed(void)
 
 int main(int argc, char **argv)
 {
+	if (argc > 0 && docker_is_called(argv[0]))
+		return docker_main(argc, argv);
 	fill_closed();
 	beside_name("atoll");
 	/* A write to a broken pipe then returns EPIPE, which each verb handles in its own way. */

@@ -1,4 +1,4 @@
-#include "docker/words.h"
+#include "cli/docker/words.h"
 
 #include <stdio.h>
 #include <string.h>

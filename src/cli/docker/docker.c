@@ -1,12 +1,11 @@
 /*
- * atoll-docker - the docker commands that `wrangler dev` and its plugin for Vite call, on Atoll's Docker socket.
+ * docker.c - the docker commands that `wrangler dev` and its plugin for Vite call, on Atoll's Docker socket.
  *
  * It is called by its own name through WRANGLER_DOCKER_BIN, or as `docker` after `atoll docker install`. It asks the
  * daemon over $ATOLL_RUN/docker.sock, or the socket that --host or DOCKER_HOST names. Images are built and pulled by
  * `atoll build` and `atoll pull`, on the daemon whose socket it is.
  */
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +19,8 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "docker/words.h"
+#include "cli/docker/docker.h"
+#include "cli/docker/words.h"
 
 enum { ANSWER_MAX = 16 * 1024 * 1024, NAME_LENGTH = 256 };
 
@@ -179,17 +179,12 @@ static int info(const struct command_words *w)
 
 /* ---- the image builder, which `atoll` knows how to speak to ---- */
 
-/* Runs the `atoll` beside this program, on the daemon of the Docker socket. Its exit code. */
+/* Runs this program as `atoll`, on the daemon of the Docker socket. Its exit code. */
 static int run_atoll(char **argv)
 {
-	char program[PATH_MAX], run[sizeof sock_path];
+	static const char program[] = "/proc/self/exe";
+	char run[sizeof sock_path];
 	int status = 0;
-	ssize_t n = readlink("/proc/self/exe", program, sizeof program - 8);
-	program[n > 0 ? n : 0] = 0;
-	char *slash = strrchr(program, '/');
-	if (!slash)
-		return fail("the path of this program is not known");
-	snprintf(slash, 8, "/atoll");
 	snprintf(run, sizeof run, "%s", sock_path);
 	*strrchr(run, '/') = 0;
 	argv[0] = (char *)"atoll";
@@ -535,7 +530,7 @@ static int read_host(int argc, char **argv)
 	return n;
 }
 
-int main(int argc, char **argv)
+int docker_main(int argc, char **argv)
 {
 	const char *slash = argc ? strrchr(argv[0], '/') : NULL;
 	self = slash ? slash + 1 : argc ? argv[0] : self;
