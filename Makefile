@@ -2,7 +2,7 @@
 #
 #   make run     install missing packages, build the programs and the image, start on 127.0.0.1:8700
 #   make test    install missing packages, build, run every suite
-#   make build   the programs: build/atoll, build/atolld and the nine others of ARCHITECTURE.md, and the link build/atoll-docker
+#   make build   the programs: build/atoll, build/atolld and the eight others of ARCHITECTURE.md, and the link build/atoll-docker
 #   make unit | integration | security | compat | sdk | browser | wrangler   one suite; tests/run names them all
 #   make guest   the machine of tests/host
 #   make docs    the site of docs/, into build/docs
@@ -23,7 +23,7 @@ B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
 PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape atoll-fusermount
-PROGRAMS_HOST := atolld atoll-gate atoll-tls atoll-mover atoll-images atoll-backup
+PROGRAMS_HOST := atolld atoll-gate atoll-mover atoll-images atoll-backup
 
 help:
 	@sed -n 's/^#   //p' Makefile

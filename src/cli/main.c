@@ -11,6 +11,9 @@
 #include "cli/describe.h"
 #include "cli/docker/docker.h"
 
+/* What speaks TLS (cli/tls), which client_tls.c starts. */
+extern const char tls_program[], tls_program_end[];
+
 static void print_verbs(FILE *to)
 {
 	fprintf(to, "Usage: atoll VERB [options]\n\n"
@@ -88,7 +91,8 @@ int main(int argc, char **argv)
 	beside_name("atoll");
 	/* A write to a broken pipe then returns EPIPE, which each verb handles in its own way. */
 	signal(SIGPIPE, SIG_IGN);
-	struct cli c = {.self = argc > 0 ? argv[0] : "atoll"};
+	struct cli c = {.self = argc > 0 ? argv[0] : "atoll",
+		.tls_program = str_n(tls_program, (size_t)(tls_program_end - tls_program))};
 	if (argc < 2) {
 		print_verbs(stderr);
 		return 2;

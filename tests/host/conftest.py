@@ -12,7 +12,7 @@ from fixtures import (pytest_configure, pytest_make_collect_report, pytest_runte
                       pytest_runtest_teardown, pytest_terminal_summary, pytest_unconfigure, what_is_missing)
 
 PROGRAMS = ["atoll", "atolld", "atoll-agent", "atoll-backup", "atoll-escape", "atoll-fusermount", "atoll-gate",
-            "atoll-images", "atoll-mover", "atoll-tls", "atoll-warden"]
+            "atoll-images", "atoll-mover", "atoll-warden"]
 UNIT = Path(__file__).resolve().parents[2] / "packaging" / "atoll.service.in"
 BOOT = 600  # seconds, beside load
 
