@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "daemon/admit/secret_text.h"
+#include "daemon/route/handlers.h"
 #include "store/item.h"
 
 static const char kind[] = "console-session";
@@ -176,7 +177,7 @@ static bool is_from_console(const struct daemon_request *r)
 {
 	const struct http_request *q = http_request(r->x);
 	struct str origin = http_header_value(&q->headers, STR("origin")), scheme = STR("http://");
-	if (r->match.route == ROUTE_PROXY || r->match.route == ROUTE_PREVIEW)
+	if (r->match.row->app)
 		return false;
 	if (!q->upgrade)
 		return http_header_value(&q->headers, STR("x-atoll-console")).p != NULL;
@@ -199,7 +200,7 @@ bool login_admits(struct login *l, struct daemon_request *r)
 	if (!s)
 		return false;
 	s->used = clock_wall_ms();
-	snprintf(r->token, sizeof r->token, "%s", s->token);
+	snprintf(r->caller.token, sizeof r->caller.token, "%s", s->token);
 	if (s->used - s->written > CONSOLE_RENEW_EVERY)
 		session_write(l, s, NULL, NULL);
 	return true;
@@ -239,7 +240,7 @@ void handle_console_links(struct daemon_request *r)
 	struct json_writer w = json_writer(&out);
 	secret_text(k->text);
 	k->due = loop_now(r->daemon->loop) + CONSOLE_LINK_LIFE;
-	snprintf(k->token, sizeof k->token, "%s", r->token);
+	snprintf(k->token, sizeof k->token, "%s", r->caller.token);
 	buf_printf(
 		&url, "%s://%s/#login=%s", r->daemon->config.preview_scheme, r->daemon->config.preview_domain, k->text);
 	json_object_begin(&w);
@@ -287,21 +288,24 @@ static void on_written(void *arg, const struct err *e)
 	free(s);
 }
 
-static void on_login(struct http_exchange *x, struct str body)
+void handle_console_login(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct login *l = r->daemon->login;
 	struct err e;
+	if (!http_header_value(&http_request(r->x)->headers, STR("x-atoll-console")).p) {
+		err_set(&e, ERRC_FORBIDDEN, "sessions are for the console: the header X-Atoll-Console is missing");
+		return daemon_request_error(r, &e);
+	}
 	struct str code = STR_NULL, token = STR_NULL;
-	auto_json struct json_doc *doc = json_parse(body, &e);
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
 	if (!doc || json_read_str(json_root(doc), "code", &code, &e) < 0 ||
 		json_read_str(json_root(doc), "token", &token, &e) < 0)
 		return daemon_request_error(r, &e);
 	const char *name = code.p ? use_link(l, code) : NULL;
 	if (!name && token.p)
 		name = tokens_use(r->daemon->tokens, token);
-	if (!name && r->trusted)
-		name = r->token;
+	if (!name && caller_is_admitted(&r->caller))
+		name = r->caller.token;
 	if (!name) {
 		err_set(&e, ERRC_UNAUTHORIZED, "%s",
 			code.p ? "the link has been used or is too old; 'atoll console' makes a new one"
@@ -311,7 +315,7 @@ static void on_login(struct http_exchange *x, struct str body)
 	}
 	struct sign_in *sign_in = xcalloc(1, sizeof *sign_in);
 	struct session *s = session_new(l, sign_in->secret);
-	set_client(s, http_header_value(&http_request(x)->headers, STR("user-agent")));
+	set_client(s, http_header_value(&http_request(r->x)->headers, STR("user-agent")));
 	set_token(s, str_of(name), tokens_expiry(r->daemon->tokens, name));
 	sign_in->request = r;
 	sign_in->session = *s;
@@ -319,34 +323,24 @@ static void on_login(struct http_exchange *x, struct str body)
 	session_write(l, s, on_written, sign_in);
 }
 
-static void begin_login(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {.on_whole_body = on_login, .on_close = daemon_request_closed};
-	struct err e;
-	if (!http_header_value(&http_request(r->x)->headers, STR("x-atoll-console")).p) {
-		err_set(&e, ERRC_FORBIDDEN, "sessions are for the console: the header X-Atoll-Console is missing");
-		return daemon_request_error(r, &e);
-	}
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
-}
-
+/* The page asks before it shows the form: not being signed in is no error then. */
 void handle_console_session(struct daemon_request *r)
 {
-	enum http_method method = http_request(r->x)->method;
+	const struct session *s = session_of(r->daemon->login, r);
+	if (s)
+		answer_session(r, s);
+	else
+		daemon_request_empty(r);
+}
+
+void handle_console_logout(struct daemon_request *r)
+{
 	struct session *s = session_of(r->daemon->login, r);
 	struct err e;
-	if (method == HTTP_M_POST)
-		return begin_login(r);
-	/* The page asks before it shows the form: not being signed in is no error then. */
-	if (!s && method != HTTP_M_DELETE)
-		return daemon_request_empty(r);
 	if (!s) {
 		err_set(&e, ERRC_UNAUTHORIZED, "there is no console session");
 		return daemon_request_error(r, &e);
 	}
-	if (method != HTTP_M_DELETE)
-		return answer_session(r, s);
 	session_end(r->daemon->login, s);
 	set_cookie(r, "", 0);
 	daemon_request_json(r, 200, STR("{}"));
@@ -371,7 +365,7 @@ static void write_session(struct json_writer *w, const struct session *s, bool c
 	json_object_end(w);
 }
 
-static void list_sessions(struct daemon_request *r)
+void handle_console_sessions(struct daemon_request *r)
 {
 	struct login *l = r->daemon->login;
 	const struct session *current = session_of(l, r);
@@ -388,13 +382,13 @@ static void list_sessions(struct daemon_request *r)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-static void revoke_session(struct daemon_request *r)
+void handle_console_end(struct daemon_request *r)
 {
 	struct login *l = r->daemon->login;
 	struct err e;
 	for (size_t i = 0; i < CONSOLE_SESSIONS_MAX; i++) {
 		struct session *s = &l->sessions[i];
-		if (!*s->hash || !str_eq(r->match.rest, str_n(s->hash, SESSION_ID_LEN)))
+		if (!*s->hash || !str_eq(r->match.session, str_n(s->hash, SESSION_ID_LEN)))
 			continue;
 		session_end(l, s);
 		return daemon_request_json(r, 200, STR("{}"));
@@ -403,13 +397,9 @@ static void revoke_session(struct daemon_request *r)
 	daemon_request_error(r, &e);
 }
 
-void handle_console_sessions(struct daemon_request *r)
+void handle_console_end_all(struct daemon_request *r)
 {
 	struct login *l = r->daemon->login;
-	if (r->match.route == ROUTE_CONSOLE_REVOKE)
-		return revoke_session(r);
-	if (http_request(r->x)->method != HTTP_M_DELETE)
-		return list_sessions(r);
 	for (size_t i = 0; i < CONSOLE_SESSIONS_MAX; i++)
 		if (*l->sessions[i].hash)
 			session_end(l, &l->sessions[i]);

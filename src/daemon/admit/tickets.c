@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "daemon/admit/secret_text.h"
+#include "daemon/route/handlers.h"
 #include "proto/id.h"
 
 static const struct purpose {
@@ -96,7 +97,7 @@ bool tickets_admit(struct tickets *t, struct daemon_request *r)
 		bool good = k->due > loop_now(t->loop) && permits(k, r);
 		bool download = good && k->purpose->path;
 		if (good)
-			snprintf(r->token, sizeof r->token, "%s", k->token);
+			snprintf(r->caller.token, sizeof r->caller.token, "%s", k->token);
 		ticket_clear(k); /* also by a request that it does not permit */
 		if (download) {
 			http_respond_header(r->x, STR("Content-Disposition"), STR("attachment"));
@@ -158,24 +159,16 @@ static void answer(struct daemon_request *r, const struct ticket *k)
 	daemon_request_json(r, 201, buf_str(&out));
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_tickets(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
 	struct ticket made = {0};
-	if (read_ticket(body, &made, &e) < 0)
+	if (read_ticket(r->body, &made, &e) < 0)
 		return daemon_request_error(r, &e);
 	secret_text(made.text);
-	snprintf(made.token, sizeof made.token, "%s", r->token);
+	snprintf(made.token, sizeof made.token, "%s", r->caller.token);
 	made.due = loop_now(r->daemon->loop) + TICKET_LIFE;
 	struct ticket *k = place(r->daemon->tickets);
 	*k = made;
 	answer(r, k);
-}
-
-void handle_tickets(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
 }

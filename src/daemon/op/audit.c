@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "daemon/route/handlers.h"
 
 struct audit {
 	char *records[AUDIT_MAX]; /* record id at id % AUDIT_MAX */
@@ -13,13 +14,6 @@ struct audit *audit_new(void)
 	return xcalloc(1, sizeof(struct audit));
 }
 
-/* Routes into boxes, and protocols that have requests inside their requests. */
-static bool is_inside(enum api_route route)
-{
-	return route == ROUTE_AGENT || route == ROUTE_AGENT_WS || route == ROUTE_PROXY || route == ROUTE_PREVIEW ||
-	       route == ROUTE_MCP || route == ROUTE_BRIDGE || route == ROUTE_DOCKER || route == ROUTE_NONE;
-}
-
 static const char *method_name(enum http_method method)
 {
 	static const char *const names[] = {
@@ -27,16 +21,16 @@ static const char *method_name(enum http_method method)
 	return (size_t)method < ARRAY_LEN(names) ? names[method] : NULL;
 }
 
-void audit_begin(struct daemon_request *r, const char *by)
+void audit_begin(struct daemon_request *r)
 {
-	r->by = by;
-	if (!is_inside(r->match.route))
+	if (!r->match.row->inside)
 		r->changes = method_name(http_request(r->x)->method);
 }
 
 void audit_end(const struct daemon_request *r, int status)
 {
 	struct audit *a = r->daemon->audit;
+	const struct caller *c = &r->caller;
 	char iso[CLOCK_ISO_LEN];
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -45,11 +39,16 @@ void audit_end(const struct daemon_request *r, int status)
 	json_object_begin(&w);
 	json_member_u64(&w, "id", a->last + 1);
 	json_member_cstr(&w, "time", clock_iso(clock_wall_ms(), iso));
-	json_member_cstr(&w, "by", r->by);
-	if (*r->token)
-		json_member_cstr(&w, "token", r->token);
+	json_member_cstr(&w, "by", caller_by_name(c->by));
+	json_member_cstr(&w, "door", caller_door_name(c->door));
+	if (*c->token)
+		json_member_cstr(&w, "token", c->token);
+	if (c->uid != CALLER_NO_UID)
+		json_member_u64(&w, "uid", c->uid);
+	if (*c->address)
+		json_member_cstr(&w, "address", c->address);
 	json_member_cstr(&w, "method", r->changes);
-	json_member_cstr(&w, "route", api_route_label(r->match.route));
+	json_member_cstr(&w, "route", route_label(r->match.row));
 	if (*r->match.id)
 		json_member_cstr(&w, "sandbox", r->match.id);
 	json_member_i64(&w, "status", status);

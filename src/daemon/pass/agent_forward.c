@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "daemon/admit/tickets.h"
 #include "daemon/ports/tunnels.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "http/proxy.h"
 
@@ -140,9 +141,9 @@ static void on_proxy_fail(void *arg, struct http_exchange *x, const struct http_
 
 bool daemon_request_is_socket(const struct daemon_request *r)
 {
-	bool route = r->match.route == ROUTE_AGENT_WS || r->match.route == ROUTE_PROXY ||
-		     (r->match.route == ROUTE_AGENT && str_eq_c(r->match.rest, "/api/ws"));
-	return route && http_request(r->x)->upgrade;
+	bool plain =
+		str_starts(r->match.rest, STR("/api")) && !r->match.row->app && !str_eq_c(r->match.rest, "/api/ws");
+	return r->match.row->token == TOKEN_IN_SOCKETS && !plain && http_request(r->x)->upgrade;
 }
 
 /* Any ticket; and, on a WebSocket, any `token`, also one that cannot be decoded: they are meant for the daemon. */

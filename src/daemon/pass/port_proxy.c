@@ -7,6 +7,7 @@
  * app's, X-Forwarded-* are believed, and X-Atoll-Host is the Host that the app sees.
  */
 #include "daemon/pass/port_forward.h"
+#include "daemon/route/handlers.h"
 
 enum { AGENT_PORT = 3000 };
 

@@ -8,6 +8,7 @@
 #include "daemon/pass/pages.h"
 #include "daemon/pass/port_forward.h"
 #include "daemon/ports/tunnels.h"
+#include "daemon/route/handlers.h"
 #include "proto/id.h"
 #include "store/limits.h"
 

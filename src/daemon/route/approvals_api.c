@@ -3,6 +3,7 @@
  * then sent to the gate; the client is answered when the gate has acted on it.
  */
 #include "daemon/network/approvals.h"
+#include "daemon/route/handlers.h"
 
 #include <stdio.h>
 
@@ -144,12 +145,11 @@ static void keep_for_all(struct daemon_request *r)
 	daemon_request_release(r);
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_approval_answer(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
 	r->approval = xcalloc(1, sizeof *r->approval);
-	if (read_answer(body, r->approval, &e) < 0 || approvals_take(r->daemon, r->match.id, r->approval, &e) < 0)
+	if (read_answer(r->body, r->approval, &e) < 0 || approvals_take(r->daemon, r->match.id, r->approval, &e) < 0)
 		return daemon_request_error(r, &e);
 	if (r->approval->remember == REMEMBER_SANDBOX)
 		keep_for_sandbox(r);
@@ -169,7 +169,7 @@ static void on_forgotten(void *arg, const struct err *e)
 	daemon_request_release(r);
 }
 
-static void forget(struct daemon_request *r)
+void handle_approval_forget(struct daemon_request *r)
 {
 	struct err e;
 	daemon_request_hold(r);
@@ -179,22 +179,11 @@ static void forget(struct daemon_request *r)
 	daemon_request_release(r);
 }
 
-static void handle_one(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	if (http_request(r->x)->method == HTTP_M_DELETE)
-		return forget(r);
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
-}
-
 void handle_approvals(struct daemon_request *r)
 {
 	struct err e;
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	if (r->match.route == ROUTE_APPROVAL)
-		return handle_one(r);
 	if (daemon_request_follows(r)) {
 		struct follow how = daemon_request_follow(r);
 		if (approvals_follow(r->daemon, &how, &e) < 0)

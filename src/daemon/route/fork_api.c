@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "daemon/core/settings.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
 #include "daemon/storage/backups.h"
@@ -126,7 +127,7 @@ static int new_spec(const struct fork *f, struct api_spec *ret, struct err *e)
 /* A fork of which the image service makes a layer. */
 static void note_work(const struct fork *f, const char *id, struct api_spec *spec)
 {
-	if (f->r->own && str_starts(str_of(id), STR(IMAGE_BOX)))
+	if (caller_is_own(&f->r->caller) && str_starts(str_of(id), STR(IMAGE_BOX)))
 		settings_note(&spec->settings, SANDBOX_WORK, STR("true"));
 }
 
@@ -194,7 +195,7 @@ static void begin(struct fork *f, const struct api_from *from)
 	struct snapshot *s = snapshot_find(r->daemon, NULL, str_of(from->snapshot));
 	if (!warden_client_is_up(r->daemon->warden))
 		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the warden is not running ('atoll up' starts it again)");
-	else if (*from->sandbox && (!parent || (parent->work && !r->own)))
+	else if (*from->sandbox && (!parent || (parent->work && !caller_is_own(&r->caller))))
 		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", from->sandbox);
 	else if (*from->snapshot && !s)
 		err_set(&e, ERRC_SNAPSHOT_NOT_FOUND, "there is no snapshot '%s'", from->snapshot);
@@ -235,7 +236,7 @@ static int read_ids(const struct json *ids, struct fork *f, struct err *e)
 			return err_field(e, "ids", "field 'ids' must be an array of texts");
 		if (box_id_check(it->text, e) < 0)
 			return err_about(e, "ids");
-		if (box_id_is_given(it->text) && !f->r->own)
+		if (box_id_is_given(it->text) && !caller_is_own(&f->r->caller))
 			return err_field(
 				e, "ids", "'%.*s' is an id of the kind that Atoll itself gives", STR_ARG(it->text));
 		for (size_t i = 0; i < f->n; i++)
@@ -273,14 +274,13 @@ static int read_fork(const struct json *root, struct fork *f, struct err *e)
 	return count ? count_ids(f, count, e) : err_field(e, "count", "field 'count' must be 1 to %d", FORKS_MAX);
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_fork(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct api_from from = {0};
 	struct err e;
 	if (!daemon_request_find(r))
 		return;
-	auto_json struct json_doc *doc = json_parse(body, &e);
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
 	struct fork *f = xcalloc(1, sizeof *f);
 	f->r = r;
 	if (!doc || read_fork(json_root(doc), f, &e) < 0) {
@@ -289,11 +289,4 @@ static void on_body(struct http_exchange *x, struct str body)
 	}
 	memcpy(from.sandbox, r->match.id, sizeof from.sandbox);
 	begin(f, &from);
-}
-
-void handle_fork(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
 }

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "daemon/core/settings.h"
 #include "daemon/listen.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/images_api.h"
 #include "http/proxy.h"
 #include "proto/id.h"
@@ -56,8 +57,8 @@ static void name_owner(struct daemon_request *r, char ret[TOKEN_NAME_MAX + 8])
 	struct ucred cred = {0};
 	socklen_t n = sizeof cred;
 	*ret = 0;
-	if (*r->token)
-		snprintf(ret, TOKEN_NAME_MAX + 8, "token:%s", r->token);
+	if (*r->caller.token)
+		snprintf(ret, TOKEN_NAME_MAX + 8, "token:%s", r->caller.token);
 	else if (http_exchange_tag(r->x) == LISTEN_UNIX &&
 		 getsockopt(http_exchange_fd(r->x), SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && cred.uid != 0 &&
 		 cred.uid != geteuid())

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "daemon/core/settings.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "daemon/storage/buckets.h"
 
@@ -57,11 +58,10 @@ static void on_running(struct sandbox_waiter *w, struct sandbox *s, const struct
 	daemon_request_change(r, s);
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_mount(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	auto_json struct json_doc *doc = json_parse(body, &e);
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
 	r->mount = xcalloc(1, sizeof *r->mount);
 	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .on_done = on_running};
 	if (!doc || bucket_parse(json_root(doc), r->mount, &e) < 0 ||
@@ -92,7 +92,7 @@ static void on_awake(struct sandbox_waiter *w, struct sandbox *s, const struct e
 	bucket_unmount(s, r->mount->path, on_unmounted, r);
 }
 
-static void unmount(struct daemon_request *r)
+void handle_unmount(struct daemon_request *r)
 {
 	auto_buf struct buf path = {0};
 	struct err e;
@@ -122,16 +122,8 @@ static void unmount(struct daemon_request *r)
 
 void handle_mounts(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	enum http_method method = http_request(r->x)->method;
-	if (method == HTTP_M_POST) {
-		http_exchange_set(r->x, &ops, r);
-		return http_collect(r->x, API_BODY_MAX);
-	}
-	if (method == HTTP_M_DELETE)
-		return unmount(r);
 	const struct sandbox *s = daemon_request_find(r);
 	if (!s)
 		return;

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "daemon/network/net_log.h"
 #include "daemon/network/network.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 
 static struct sandbox *known(struct daemon_request *r)
@@ -32,29 +33,23 @@ void daemon_request_network(struct daemon_request *r, const struct sandbox *s)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_network_patch(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
 	struct sandbox *s = known(r);
 	if (!s)
 		return;
-	auto_json struct json_doc *doc = json_parse(body, &e);
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
 	if (!doc || network_change(s->spec.network, json_root(doc), &r->change.spec.network, &e) < 0)
 		return daemon_request_error(r, &e);
 	daemon_request_change(r, s);
 }
 
-void handle_network(struct daemon_request *r)
+void handle_network_get(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	struct sandbox *s = known(r);
-	if (!s)
-		return;
-	if (http_request(r->x)->method != HTTP_M_PATCH)
-		return daemon_request_network(r, s);
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
+	const struct sandbox *s = known(r);
+	if (s)
+		daemon_request_network(r, s);
 }
 
 static void on_follow_close(void *arg, bool complete)

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "daemon/limits.h"
 #include "daemon/pass/preview.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "store/limits.h"
 
@@ -202,12 +203,13 @@ static int read_wish(struct str body, struct port_wish *ret, struct err *e)
 	return 0;
 }
 
-static void on_expose_body(struct http_exchange *x, struct str body)
+void handle_port_expose(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
+	if (port_check_number(r->match.port, &e) < 0)
+		return ports_error(r, &e);
 	r->wish = xcalloc(1, sizeof *r->wish);
-	if (read_wish(body, r->wish, &e) < 0)
+	if (read_wish(r->body, r->wish, &e) < 0)
 		return ports_error(r, &e);
 	size_t token_n = *r->wish->token ? strlen(r->wish->token) : PORT_TOKEN_MAX;
 	if (port_check_id(r->match.id, r->match.port, token_n, &e) < 0)
@@ -263,38 +265,45 @@ void handle_ports(struct daemon_request *r)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-void handle_port(struct daemon_request *r)
+/* NULL: the request has been answered. */
+static struct port *find(struct daemon_request *r, struct sandbox **ret)
 {
-	static const struct http_exchange_ops ops = {
-		.on_whole_body = on_expose_body, .on_close = daemon_request_closed};
-	enum http_method method = http_request(r->x)->method;
 	struct err e;
-	if (port_check_number(r->match.port, &e) < 0)
-		return ports_error(r, &e);
-	if (method == HTTP_M_POST) {
-		http_exchange_set(r->x, &ops, r);
-		return http_collect(r->x, API_BODY_MAX);
+	if (port_check_number(r->match.port, &e) < 0) {
+		ports_error(r, &e);
+		return NULL;
 	}
-	struct sandbox *s = daemon_request_find(r);
-	if (!s)
-		return;
-	struct port *p = port_find(s, r->match.port);
-	if (!p)
+	*ret = daemon_request_find(r);
+	struct port *p = *ret ? port_find(*ret, r->match.port) : NULL;
+	if (*ret && !p)
 		not_exposed(r);
-	else if (method == HTTP_M_DELETE)
-		unexpose(r, s, p);
-	else
+	return p;
+}
+
+void handle_port_get(struct daemon_request *r)
+{
+	struct sandbox *s;
+	struct port *p = find(r, &s);
+	if (p)
 		answer_port(r, 200, s, p);
 }
 
-static void on_validate_body(struct http_exchange *x, struct str body)
+void handle_port_unexpose(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
+	struct sandbox *s;
+	struct port *p = find(r, &s);
+	if (p)
+		unexpose(r, s, p);
+}
+
+/* Upstream's validatePortToken: a question that has no errors, only yes and no. */
+void handle_port_validate(struct daemon_request *r)
+{
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	struct err e;
 	struct str token = STR_NULL;
-	auto_json struct json_doc *doc = json_parse(body.n ? body : STR("{}"), &e);
+	auto_json struct json_doc *doc = json_parse(r->body.n ? r->body : STR("{}"), &e);
 	if (!doc)
 		return ports_error(r, &e);
 	if (json_read_str(json_root(doc), "token", &token, &e) < 0)
@@ -305,15 +314,6 @@ static void on_validate_body(struct http_exchange *x, struct str body)
 	json_member_bool(&w, "valid", p && str_eq_secret(token, str_of(p->token)));
 	json_object_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
-}
-
-/* Upstream's validatePortToken: a question that has no errors, only yes and no. */
-void handle_port_validate(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {
-		.on_whole_body = on_validate_body, .on_close = daemon_request_closed};
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
 }
 
 void handle_port_requests(struct daemon_request *r)

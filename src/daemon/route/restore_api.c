@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "daemon/storage/backups.h"
 #include "http/sse.h"
@@ -237,44 +238,50 @@ static void replace_from(struct daemon_request *r, const struct api_from *from)
 	daemon_request_error(r, &e);
 }
 
-static void on_replace_body(struct http_exchange *x, struct str body)
+/* The only member of the body, which must have this name. */
+static const struct json *only_member(
+	const struct json *root, const char *const *names, const char *said, struct err *e)
 {
-	struct daemon_request *r = http_exchange_arg(x);
+	const struct json *found = NULL;
+	for (; *names && !found; names++)
+		found = root->type == JSON_T_OBJECT && root->count == 1 ? json_get(root, *names) : NULL;
+	if (!found)
+		err_field(e, names[-1], "the body must be an object with the field %s alone", said);
+	return found;
+}
+
+void handle_replace(struct daemon_request *r)
+{
+	static const char *const names[] = {"from", NULL};
 	struct api_from from = {0};
+	struct err e;
+	if (!daemon_request_find(r) || daemon_request_warden_is_away(r))
+		return;
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
+	const struct json *given = doc ? only_member(json_root(doc), names, "'from'", &e) : NULL;
+	if (!given || api_from_read(given, &from, &e) < 0)
+		return daemon_request_error(r, &e);
+	replace_from(r, &from);
+}
+
+void handle_restore(struct daemon_request *r)
+{
+	static const char *const names[] = {"backup", "snapshot", NULL};
 	struct err e;
 	struct str text = STR_NULL;
 	if (!daemon_request_find(r) || daemon_request_warden_is_away(r))
 		return;
-	auto_json struct json_doc *doc = json_parse(body, &e);
-	const struct json *root = doc ? json_root(doc) : NULL;
-	bool restore = r->match.route == ROUTE_RESTORE;
-	bool backup = restore && json_get(root, "backup");
-	const char *key = backup ? "backup" : restore ? "snapshot" : "from";
-	if (!root)
-		return daemon_request_error(r, &e);
-	if (root->type != JSON_T_OBJECT || root->count != 1 || !json_get(root, key)) {
-		err_field(&e, key, "the body must be an object with the field %s alone",
-			restore ? "'snapshot' or 'backup'" : "'from'");
-		return daemon_request_error(r, &e);
-	}
-	if (restore ? json_read_str(root, key, &text, &e) < 0 : api_from_read(json_get(root, "from"), &from, &e) < 0)
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
+	const struct json *given = doc ? only_member(json_root(doc), names, "'snapshot' or 'backup'", &e) : NULL;
+	bool backup = given && str_eq_c(given->key, "backup");
+	if (!given || json_read_str(json_root(doc), backup ? "backup" : "snapshot", &text, &e) < 0)
 		return daemon_request_error(r, &e);
 	if (backup)
 		return restore_backup(r, text);
-	if (!restore)
-		return replace_from(r, &from);
 	struct snapshot *s = daemon_request_snapshot(r, text);
 	if (!s)
 		return;
 	struct exchange_files *f = files_new(r);
 	f->source = s;
 	swap_files(f);
-}
-
-void handle_replace(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {
-		.on_whole_body = on_replace_body, .on_close = daemon_request_closed};
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
 }

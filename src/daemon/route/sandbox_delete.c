@@ -1,4 +1,5 @@
 /* DELETE /v1/sandboxes/{id}: waits until nothing of the sandbox is left. */
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 
 static void on_destroyed(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)

@@ -1,5 +1,6 @@
 /* GET /v1/sandboxes/{id}: a sandbox with its live usage, if the warden tells it in time. */
 #include "base/json.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
 

@@ -11,8 +11,8 @@
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/network/secrets.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/images_api.h"
-#include "daemon/route/request.h"
 #include "daemon/storage/volumes.h"
 #include "proto/image.h"
 
@@ -42,9 +42,9 @@ static void answer(struct daemon_request *r)
 {
 	if (r->approval)
 		daemon_request_approved(r);
-	else if (r->match.route == ROUTE_MOUNTS)
+	else if (r->mount)
 		daemon_request_mount(r);
-	else if (r->match.route == ROUTE_NETWORK)
+	else if (r->method->handle == handle_network_patch)
 		daemon_request_network(r, r->sandbox);
 	else
 		daemon_request_view(r, 200, NULL);
@@ -346,18 +346,18 @@ static int check_work(struct daemon_request *r, struct err *e)
 {
 	const struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	char **changes = &r->change.settings_changes;
-	if (r->own && str_starts(str_of(r->match.id), STR(IMAGE_BOX)))
+	if (caller_is_own(&r->caller) && str_starts(str_of(r->match.id), STR(IMAGE_BOX)))
 		return settings_note(changes, SANDBOX_WORK, STR("true")), 0;
-	if (r->own || !*changes || !volumes_of_builds(*changes) || (s && volumes_of_builds(s->spec.settings)))
+	if (caller_is_own(&r->caller) || !*changes || !volumes_of_builds(*changes) ||
+		(s && volumes_of_builds(s->spec.settings)))
 		return 0;
 	return err_field(e, "volumes", "volumes whose names begin with 'atoll.build.' are for builds alone");
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_put(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	if (api_change_parse(body, &r->change, &e) < 0 || check_limits(r, &e) < 0 || check_work(r, &e) < 0 ||
+	if (api_change_parse(r->body, &r->change, &e) < 0 || check_limits(r, &e) < 0 || check_work(r, &e) < 0 ||
 		(r->change.settings_changes && check_settings(r, r->change.settings_changes, &e) < 0))
 		return daemon_request_error(r, &e);
 	if (images_resolve(r->daemon, &r->change, &e) == 0)
@@ -367,11 +367,4 @@ static void on_body(struct http_exchange *x, struct str body)
 	if (!r->daemon->config.pull_missing)
 		return refuse_image(r, &e);
 	images_pull(r, r->change.image_ref, on_pulled);
-}
-
-void handle_put(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
 }

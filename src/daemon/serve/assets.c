@@ -1,5 +1,6 @@
 #include "daemon/serve/assets.h"
 
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 
 /* Frames are previews, which are origins of their own below the preview domain. */

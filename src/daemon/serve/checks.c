@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "http/sse.h"
 
@@ -186,11 +187,10 @@ static void on_close(struct http_exchange *x, bool complete)
 	daemon_request_closed(x, complete);
 }
 
-void handle_checks(struct daemon_request *r)
+static void run(struct daemon_request *r, bool streams)
 {
 	static const struct http_exchange_ops ops = {.on_close = on_close};
 	static bool running[2];
-	bool streams = r->match.route == ROUTE_SELFTEST;
 	struct err e;
 	if (running[streams]) {
 		err_set(&e, ERRC_LIMIT_REACHED, "it runs already; wait for its end");
@@ -217,4 +217,14 @@ void handle_checks(struct daemon_request *r)
 		sse_begin(r->x);
 		daemon_request_answered(r, 200);
 	}
+}
+
+void handle_doctor(struct daemon_request *r)
+{
+	run(r, false);
+}
+
+void handle_selftest(struct daemon_request *r)
+{
+	run(r, true);
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "http/sse.h"
 

@@ -1,5 +1,6 @@
 /* The daemon about itself: health, metrics, the OpenAPI document. */
 #include "base/clock.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
 #include "daemon/serve/openapi.h"
@@ -53,7 +54,7 @@ static void answer_health(struct daemon_request *r)
 	json_member_cstr(&w, "version", ATOLL_VERSION);
 	json_member_u64(&w, "uptimeSeconds", (clock_ms() - d->started_ms) / 1000);
 	json_member_bool(&w, "warden", up);
-	if (r->trusted) {
+	if (caller_is_admitted(&r->caller)) {
 		health_of_boxes(&w, d);
 		write_features(&w);
 	}
@@ -84,7 +85,7 @@ static void on_hello_late(struct loop_timer *t)
 void handle_health(struct daemon_request *r)
 {
 	struct daemon *d = r->daemon;
-	if (!r->trusted || !warden_client_is_up(d->warden))
+	if (!caller_is_admitted(&r->caller) || !warden_client_is_up(d->warden))
 		return answer_health(r);
 	daemon_request_hold(r);
 	loop_timer_set(d->loop, &r->timer, HEALTH_WAIT_MS, on_hello_late);

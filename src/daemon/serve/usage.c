@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "daemon/network/net_log.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "daemon/serve/events.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/route/handlers.h"
 #include "daemon/serve/openapi.h"
 #include "doors/bridge/bridge.h"
 #include "proto/id.h"

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/json.h"
+#include "daemon/route/handlers.h"
 #include "doors/docker/docker.h"
 #include "proto/image.h"
 

@@ -123,7 +123,7 @@ static void initialize(struct message *m)
 	if (given < 0 || (given && box_id_check(buf_str(&box), &e) < 0))
 		return refuse(m, 400, MCP_INVALID_PARAMS, e.msg);
 	struct greeting *g = xcalloc(1, sizeof *g);
-	struct mcp_session *s = mcp_session_new(m->mcp, buf_cstr(&box), m->request->token, on_session, g, &e);
+	struct mcp_session *s = mcp_session_new(m->mcp, buf_cstr(&box), m->request->caller.token, on_session, g, &e);
 	if (!s) {
 		free(g);
 		return refuse(m, 429, MCP_INVALID_REQUEST, e.msg);

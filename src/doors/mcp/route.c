@@ -3,6 +3,7 @@
  * stream that begins at once. There is no stream without a request: GET is refused, as the protocol allows.
  */
 #include "daemon/ports/hosts.h"
+#include "daemon/route/handlers.h"
 #include "doors/mcp/call.h"
 #include "proto/id.h"
 
@@ -16,7 +17,7 @@ static void refuse(struct daemon_request *r, int code, const char *text)
 static bool find_session(struct daemon_request *r, struct mcp_session **ret)
 {
 	struct str id = http_header_value(&http_request(r->x)->headers, STR("mcp-session-id"));
-	*ret = id.p ? mcp_session_find(r->daemon->mcp, id, r->token) : NULL;
+	*ret = id.p ? mcp_session_find(r->daemon->mcp, id, r->caller.token) : NULL;
 	if (id.p && !*ret) {
 		refuse(r, ERRC_NOT_FOUND, "there is no such MCP session; begin a new one with 'initialize'");
 		return false;
