@@ -12,8 +12,8 @@
 #include "proto/image.h"
 
 struct pull_waiter {
-	struct daemon_request *r; /* held */
 	images_on_pulled on_done;
+	void *arg;
 	struct list node;
 };
 
@@ -63,19 +63,16 @@ static void on_reply(void *arg, const struct http_reply *reply, const struct htt
 	map_del(&p->d->pulls, str_of(p->name));
 	while (!list_empty(&p->waiters)) {
 		struct pull_waiter *w = list_entry(list_pop(&p->waiters), struct pull_waiter, node);
-		if (w->r->x)
-			w->on_done(w->r, got < 0 ? &e : NULL);
-		daemon_request_release(w->r);
+		w->on_done(w->arg, got < 0 ? &e : NULL);
 		free(w);
 	}
 	free(p);
 }
 
-static void wait_for_pull(struct pull *p, struct daemon_request *r, images_on_pulled on_done)
+static void wait_for_pull(struct pull *p, images_on_pulled on_done, void *arg)
 {
 	struct pull_waiter *w = xcalloc(1, sizeof *w);
-	*w = (struct pull_waiter){.r = r, .on_done = on_done};
-	daemon_request_hold(r);
+	*w = (struct pull_waiter){.on_done = on_done, .arg = arg};
 	list_push(&p->waiters, &w->node);
 }
 
@@ -89,7 +86,7 @@ static struct pull *pull_new(struct daemon *d, const char *name)
 	return p;
 }
 
-void images_pull(struct daemon_request *r, const char *ref, images_on_pulled on_done)
+void images_pull(struct daemon *d, const char *ref, images_on_pulled on_done, void *arg)
 {
 	struct http_endpoint ep;
 	struct image_ref parsed;
@@ -97,20 +94,20 @@ void images_pull(struct daemon_request *r, const char *ref, images_on_pulled on_
 	char name[sizeof((struct pull *)0)->name];
 	auto_buf struct buf body = {0};
 	if (image_ref_parse(str_of(ref), &parsed, &e) < 0)
-		return on_done(r, &e);
+		return on_done(arg, &e);
 	snprintf(name, sizeof name, "%s@%s", parsed.name, parsed.key);
-	struct pull *p = map_get(&r->daemon->pulls, str_of(name));
+	struct pull *p = map_get(&d->pulls, str_of(name));
 	if (p)
-		return wait_for_pull(p, r, on_done);
+		return wait_for_pull(p, on_done, arg);
 	const struct http_header type = {STR("Content-Type"), STR("application/json")};
-	if (images_service(r->daemon, &ep, &e) < 0)
-		return on_done(r, &e);
+	if (images_service(d, &ep, &e) < 0)
+		return on_done(arg, &e);
 	struct json_writer w = json_writer(&body);
 	json_object_begin(&w);
 	json_member_cstr(&w, "reference", ref);
 	json_object_end(&w);
-	p = pull_new(r->daemon, name);
-	wait_for_pull(p, r, on_done);
+	p = pull_new(d, name);
+	wait_for_pull(p, on_done, arg);
 	const struct http_question q = {.options = {.method = STR("POST"),
 						.target = STR("/v1/images/pull"),
 						.headers = &type,
@@ -121,5 +118,5 @@ void images_pull(struct daemon_request *r, const char *ref, images_on_pulled on_
 		.max = IMAGE_PULL_ANSWER_MAX,
 		.on_reply = on_reply,
 		.arg = p};
-	http_call_whole(r->daemon->client, &ep, &q);
+	http_call_whole(d->client, &ep, &q);
 }

@@ -16,7 +16,7 @@ static struct sandbox *known(struct daemon_request *r)
 	return s;
 }
 
-void daemon_request_network(struct daemon_request *r, const struct sandbox *s)
+static void answer(struct daemon_request *r, const struct sandbox *s)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -33,23 +33,34 @@ void daemon_request_network(struct daemon_request *r, const struct sandbox *s)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
+static void on_changed(void *arg, const struct op_result *result)
+{
+	struct daemon_request *r = daemon_request_done(arg);
+	if (result->err)
+		daemon_request_error(r, result->err);
+	else
+		answer(r, result->sandbox);
+}
+
 void handle_network_patch(struct daemon_request *r)
 {
 	struct err e;
-	struct sandbox *s = known(r);
+	auto_change struct api_change change = {0};
+	const struct sandbox *s = known(r);
 	if (!s)
 		return;
 	auto_json struct json_doc *doc = json_parse(r->body, &e);
-	if (!doc || network_change(s->spec.network, json_root(doc), &r->change.spec.network, &e) < 0)
+	if (!doc || network_change(s->spec.network, json_root(doc), &change.spec.network, &e) < 0)
 		return daemon_request_error(r, &e);
-	daemon_request_change(r, s);
+	const struct op_call call = daemon_request_call(r, on_changed);
+	r->op = op_policy(&call, &change);
 }
 
 void handle_network_get(struct daemon_request *r)
 {
 	const struct sandbox *s = known(r);
 	if (s)
-		daemon_request_network(r, s);
+		answer(r, s);
 }
 
 static void on_follow_close(void *arg, bool complete)

@@ -16,6 +16,17 @@
 #include "daemon/route/request.h"
 #include "store/limits.h"
 
+/* The token and name that a client wants for an exposed port: request.extra. */
+struct port_wish {
+	char token[PORT_TOKEN_MAX + 1]; /* "": any */
+	char name[PORT_NAME_MAX + 1];	/* "": none */
+};
+
+static const struct port_wish *wish_of(const struct daemon_request *r)
+{
+	return r->extra;
+}
+
 /* A change on its way through the store. */
 struct port_change {
 	struct daemon_request *request; /* held */
@@ -125,13 +136,13 @@ static void on_exposed(void *arg, const struct err *e)
 
 static int choose_token(struct sandbox *s, struct daemon_request *r, const struct port *p, char *ret, struct err *e)
 {
-	struct str wish = str_of(r->wish->token);
+	struct str wish = str_of(wish_of(r)->token);
 	if (!wish.n && p)
 		memcpy(ret, p->token, sizeof p->token);
 	else if (!wish.n)
 		return port_make_token(ret, e);
 	else
-		memcpy(ret, r->wish->token, sizeof r->wish->token);
+		memcpy(ret, wish_of(r)->token, sizeof wish_of(r)->token);
 	struct port *other = port_find_token(s, ret);
 	if (other && other != p)
 		return err_set(e, ERRC_PORT_ALREADY_EXPOSED,
@@ -155,15 +166,14 @@ static void expose(struct daemon_request *r, struct sandbox *s)
 	struct err e;
 	char token[PORT_TOKEN_MAX + 1];
 	struct port *p = port_find(s, r->match.port);
-	INVARIANT(r->wish);
 	if (choose_token(s, r, p, token, &e) < 0)
 		return ports_error(r, &e);
-	if (p && strcmp(p->token, token) == 0 && strcmp(p->name, r->wish->name) == 0)
+	if (p && strcmp(p->token, token) == 0 && strcmp(p->name, wish_of(r)->name) == 0)
 		return answer_port(r, 200, s, p);
 	struct port_change *c = xcalloc(1, sizeof *c);
 	c->made = !p;
 	if (!p)
-		p = port_add(s, r->match.port, token, r->wish->name, &e);
+		p = port_add(s, r->match.port, token, wish_of(r)->name, &e);
 	if (!p) {
 		free(c);
 		return ports_error(r, &e);
@@ -171,7 +181,7 @@ static void expose(struct daemon_request *r, struct sandbox *s)
 	memcpy(c->token_before, p->token, sizeof c->token_before);
 	memcpy(c->name_before, p->name, sizeof c->name_before);
 	memcpy(p->token, token, sizeof p->token);
-	memcpy(p->name, r->wish->name, sizeof p->name);
+	memcpy(p->name, wish_of(r)->name, sizeof p->name);
 	write_port(s, r, p, c);
 }
 
@@ -208,10 +218,10 @@ void handle_port_expose(struct daemon_request *r)
 	struct err e;
 	if (port_check_number(r->match.port, &e) < 0)
 		return ports_error(r, &e);
-	r->wish = xcalloc(1, sizeof *r->wish);
-	if (read_wish(r->body, r->wish, &e) < 0)
+	struct port_wish *wish = r->extra = xcalloc(1, sizeof *wish);
+	if (read_wish(r->body, wish, &e) < 0)
 		return ports_error(r, &e);
-	size_t token_n = *r->wish->token ? strlen(r->wish->token) : PORT_TOKEN_MAX;
+	size_t token_n = *wish->token ? strlen(wish->token) : PORT_TOKEN_MAX;
 	if (port_check_id(r->match.id, r->match.port, token_n, &e) < 0)
 		return ports_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);

@@ -10,7 +10,6 @@
 #include "daemon/admit/tickets.h"
 #include "daemon/listen.h"
 #include "daemon/network/hooks.h"
-#include "daemon/op/audit.h"
 #include "daemon/pass/port_forward.h"
 #include "daemon/pass/preview.h"
 #include "proto/id.h"
@@ -24,13 +23,7 @@ static void daemon_request_free(struct daemon_request *r)
 	while (r->list.n > r->list.at)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
-	free(r->wish);
-	free(r->mount);
-	free(r->tunnel);
-	free(r->approval);
-	api_change_free(&r->change);
-	api_spec_free(&r->before);
-	api_spec_free(&r->after);
+	free(r->extra);
 	list_del(&r->of_token);
 	free(r);
 }
@@ -55,7 +48,7 @@ void daemon_request_answered(struct daemon_request *r, int status)
 	uint64_t us = clock_us() - r->start_us;
 	r->status = status;
 	metrics_request(&r->daemon->metrics, r->match.row, status, us);
-	audit_end(r, status);
+	daemon_request_record(r, status);
 	bool failed = status >= 500;
 	if (!failed && !log_wants(LOG_DEBUG))
 		return;
@@ -113,12 +106,26 @@ void daemon_request_closed(struct http_exchange *x, bool complete)
 	struct daemon_request *r = http_exchange_arg(x);
 	r->x = NULL;
 	sandbox_wait_cancel(&r->waiter);
+	op_forget(take_ptr(&r->op));
 	port_forward_cancel(r);
 	if (!complete)
 		r->daemon->metrics.aborted++;
 	if (!r->status)
 		daemon_request_answered(r, 0);
 	daemon_request_release(r);
+}
+
+struct op_call daemon_request_call(struct daemon_request *r, op_on_done on_done)
+{
+	r->recorded = true;
+	return (struct op_call){r->daemon, &r->caller, r->match.id, on_done, r};
+}
+
+struct daemon_request *daemon_request_done(void *arg)
+{
+	struct daemon_request *r = arg;
+	r->op = NULL;
+	return r;
 }
 
 static const struct http_exchange_ops plain_ops = {.on_close = daemon_request_closed};
@@ -283,7 +290,6 @@ static void admit(struct daemon_request *r)
 		list_push(&r->daemon->token_requests, &r->of_token);
 	if (caller_is_admitted(c))
 		http_exchange_vouch(r->x, HTTP_KNOWN);
-	audit_begin(r);
 }
 
 static void refuse_method(struct daemon_request *r)
@@ -335,6 +341,7 @@ void daemon_request_begin(struct http_exchange *x, void *arg)
 	r->daemon = arg;
 	r->x = x;
 	r->start_us = clock_us();
+	r->http_method = http_request(x)->method;
 	r->held = 1;
 	http_exchange_set(x, &plain_ops, r);
 	route(r);

@@ -9,19 +9,10 @@
 
 #include "daemon/admit/caller.h"
 #include "daemon/core/sandbox.h"
-#include "daemon/network/approvals.h"
-#include "daemon/network/gate_client.h"
+#include "daemon/network/follow.h"
+#include "daemon/op/op.h"
 #include "daemon/route/paths.h"
 #include "store/limits.h"
-
-/* The token and name that a client wants for an exposed port. */
-struct port_wish {
-	char token[PORT_TOKEN_MAX + 1]; /* "": any */
-	char name[PORT_NAME_MAX + 1];	/* "": none */
-};
-
-struct tunnel_wish;
-struct bucket_mount;
 
 struct daemon_request {
 	struct daemon *daemon;
@@ -31,7 +22,8 @@ struct daemon_request {
 	struct str body;		   /* of BODY_WHOLE and BODY_SECRET, while the handler runs */
 	struct caller caller;
 	struct list of_token; /* daemon.token_requests */
-	const char *changes;  /* op/audit.h: the method; NULL: it changes nothing */
+	enum http_method http_method;
+	bool recorded; /* an operation writes the record of it (op/audit.h) */
 	uint64_t start_us;
 	int status; /* of the answer, 0 before */
 	unsigned held;
@@ -46,14 +38,8 @@ struct daemon_request {
 	struct archive_run *docker_archive;
 	struct buf docker_body;	    /* of POST /exec/{id}/start, while it comes */
 	struct bridge_call *bridge; /* a request of the bridge (bridge/bridge.h) */
-	struct api_change change;
-	struct api_spec before, after;	  /* PUT on an existing sandbox */
-	struct port_wish *wish;		  /* POST …/ports/{port} */
-	struct tunnel_wish *tunnel;	  /* POST …/tunnels */
-	struct bucket_mount *mount;	  /* …/mounts */
-	struct approval_answer *approval; /* POST /v1/approvals/{id} */
-	struct gate_ack ack;		  /* of the gate, for a policy or an answer */
-	unsigned tries;
+	void *extra;		    /* of the handler; freed with the request */
+	struct operation *op;	    /* under way; its on_done gets the request */
 	struct {
 		struct sandbox **v; /* referenced */
 		size_t n, at;
@@ -79,8 +65,15 @@ void daemon_request_error_with(struct daemon_request *r, const struct err *e, st
 bool daemon_request_warden_is_away(struct daemon_request *r);
 /* The sandbox that the path names. NULL: there is none, and the request has been answered. */
 struct sandbox *daemon_request_find(struct daemon_request *r);
-/* Answers with r->sandbox as JSON; `info` is its live usage, or NULL. */
-void daemon_request_view(struct daemon_request *r, int status, const struct box_info *info); /* sandbox_get.c */
+/* Answers with the sandbox as JSON; `info` is its live usage, or NULL. */
+void daemon_request_view(struct daemon_request *r, int status, const struct sandbox *s, const struct box_info *info);
+
+/* What an operation gets that the request asks for; the operation writes the record. on_done begins with
+ * daemon_request_done(arg), which is the request; it does not come when the client has gone. */
+struct op_call daemon_request_call(struct daemon_request *r, op_on_done on_done);
+struct daemon_request *daemon_request_done(void *arg);
+/* Writes the record of a request that has no operation with one (audit_api.c). */
+void daemon_request_record(struct daemon_request *r, int status);
 
 /* on_close of every set of ops that a handler puts on the exchange (with the request as its arg). */
 void daemon_request_closed(struct http_exchange *x, bool complete);
@@ -94,21 +87,10 @@ bool daemon_request_is_relayed(const struct daemon_request *r);
 
 /* Revokes the tokens whose time is over, now and later. */
 void tokens_api_watch(struct daemon *d);
-void daemon_request_network(struct daemon_request *r, const struct sandbox *s);
 /* ?follow=1, and what an event stream needs to know of the request. */
 bool daemon_request_follows(struct daemon_request *r);
 struct follow daemon_request_follow(struct daemon_request *r);
-/* The rule of the sandbox that the answer asks for is kept, or could not be. */
-void daemon_request_approved(struct daemon_request *r);
-void daemon_request_not_approved(struct daemon_request *r);
-/* Writes, makes and answers the change r->change of an existing sandbox. */
-void daemon_request_change(struct daemon_request *r, struct sandbox *s); /* sandbox_put.c */
 /* The snapshot of the sandbox with this id or name. NULL: there is none, and the request has been answered. */
 struct snapshot *daemon_request_snapshot(struct daemon_request *r, struct str text);
-/* Makes r->mount in the box of r->sandbox, whose settings have it, and answers. */
-void daemon_request_mount(struct daemon_request *r);
-/* Makes the sandbox of the path from r->change.from, and answers. */
-void daemon_request_make_from(struct daemon_request *r); /* fork_api.c */
-
 /* The server's on_request; arg: the daemon. */
 void daemon_request_begin(struct http_exchange *x, void *arg);

@@ -23,7 +23,7 @@ static void on_opened(void *arg, const struct tunnel *t, bool made, const struct
 static void open_tunnel(struct daemon_request *r, struct sandbox *s)
 {
 	daemon_request_hold(r);
-	tunnel_open(s, r->tunnel, on_opened, r);
+	tunnel_open(s, r->extra, on_opened, r);
 }
 
 static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
@@ -41,8 +41,8 @@ void handle_tunnel_open(struct daemon_request *r)
 	auto_json struct json_doc *doc = json_parse(r->body.n ? r->body : STR("{}"), &e);
 	if (!doc)
 		return daemon_request_error(r, &e);
-	r->tunnel = xcalloc(1, sizeof *r->tunnel);
-	if (tunnel_wish_read(json_root(doc), r->tunnel, &e) < 0)
+	struct tunnel_wish *wish = r->extra = xcalloc(1, sizeof *wish);
+	if (tunnel_wish_read(json_root(doc), wish, &e) < 0)
 		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
