@@ -249,3 +249,13 @@ void http_put_header(struct buf *b, struct str name, struct str value)
 	buf_add_str(b, value);
 	buf_add(b, "\r\n", 2);
 }
+
+void http_percent_encode(struct buf *out, struct str s)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] && strchr(plain, s.p[i]))
+			buf_add_byte(out, s.p[i]);
+		else
+			buf_printf(out, "%%%02X", (unsigned char)s.p[i]);
+}

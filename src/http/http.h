@@ -2,7 +2,7 @@
  * http.h - the parts that both ends of HTTP/1.1 share: methods, header lists, request targets, status texts.
  *
  * Spans are borrowed: those of a request live until its exchange's on_close, those of a response until its call's
- * on_close. Header names compare without case. Nothing here allocates but http_percent_decode.
+ * on_close. Header names compare without case. Nothing here allocates but http_percent_decode and _encode.
  *
  * The stack in one look (docs/design/001-http.md has the whole story):
  *
@@ -96,6 +96,8 @@ struct str http_date(void);
 
 /* Undoes %XX. Refuses escapes that are cut or not hexadecimal, and %00. '+' stays '+'. Appends to `out`. */
 int http_percent_decode(struct str s, struct buf *out, struct err *e);
+/* Appends a path: letters, digits and "-._~/" as they are. */
+void http_percent_encode(struct buf *out, struct str s);
 
 /* A parameter of a query string, form-decoded ('+' is a blank) and appended to `out`. 1 when it is there (its first
  * occurrence counts; "?a" and "?a=" are empty values), 0 when not, -1 when it cannot be decoded (VALIDATION_FAILED). */

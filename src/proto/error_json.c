@@ -65,3 +65,13 @@ void error_json_field(struct buf *out, const struct err *e, const char *code)
 	json_array_end(&w);
 	json_object_end(&w);
 }
+
+void error_json_message(struct str body, struct buf *ret)
+{
+	auto_json struct json_doc *doc = json_parse(body, NULL);
+	struct str message = STR_NULL;
+	const struct json *root = doc ? json_root(doc) : NULL;
+	if (root && root->type == JSON_T_OBJECT)
+		json_read_str(root, "message", &message, NULL);
+	buf_add_str(ret, message.p ? message : body);
+}

@@ -36,3 +36,6 @@ void error_json_members(struct json_writer *w, const struct error_json *j);
 /* Writes a context that says which field is wrong: {"validationErrors":[{"field","message","code"}]}. `code` may be
  * NULL. */
 void error_json_field(struct buf *out, const struct err *e, const char *code);
+
+/* The message of such an object, or the text itself. */
+void error_json_message(struct str body, struct buf *ret);

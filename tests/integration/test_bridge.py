@@ -322,3 +322,15 @@ def test_the_client_in_shell(daemon):
 def test_the_client_in_python(daemon):
     r = subprocess.run([sys.executable, EXAMPLES / "sandbox.py"], env=environment(daemon), capture_output=True, check=False)
     assert (r.returncode, r.stdout) == (0, b"42\n"), r
+
+
+def test_the_record_of_changes_names_the_client(daemon, bid):
+    """A door acts as its caller: not as the daemon's own socket."""
+    token = daemon.request("POST", "/v1/tokens", {"name": f"br-{bid[:8]}"}).json()["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    assert daemon.request("GET", f"/v1/sandbox/{bid}/running", headers=headers, unix=False, token=False).status == 200
+    assert daemon.request("DELETE", f"/v1/sandbox/{bid}", headers=headers, unix=False, token=False).status == 204
+    (record,) = [r for r in daemon.request("GET", "/v1/audit").json()["records"] if r.get("sandbox") == bid]
+    assert {k: record.get(k) for k in ("by", "door", "token", "method", "route", "status", "address")} == {
+        "by": "token", "door": "bridge", "token": f"br-{bid[:8]}", "method": "DELETE", "route": "/v1/sandboxes/{id}", "status": 204,
+        "address": "127.0.0.1"}

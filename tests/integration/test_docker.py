@@ -12,7 +12,7 @@ import urllib.parse
 
 import pytest
 from atoll import DEADLINE, Instance, _UnixConnection, wait_for
-from dockersock import SIDECAR, TAG, Docker, connect, execute, no_api, put_archive, tar, through
+from dockersock import SIDECAR, TAG, Docker, connect, execute, no_warden, put_archive, tar, through
 
 POOL = "snapshots and images come from it"
 
@@ -118,7 +118,7 @@ def test_an_end_that_fails_is_no_end(own_daemon, own_docker):
     docker = own_docker
     assert docker.build().returncode == 0
     port = docker.run("c")
-    with no_api(own_daemon, port):
+    with no_warden(own_daemon, port):
         for method, path in (("POST", "kill?signal=SIGTERM"), ("POST", "kill?signal=SIGKILL"), ("DELETE", "?force=true")):
             status, error = docker.ask(method, f"/containers/c/{path}" if path[0] != "?" else f"/containers/c{path}")
             assert status == 500 and error["message"], (path, status, error)
@@ -334,3 +334,17 @@ def test_a_tar_of_files(docker):
     assert get_archive(docker, "GET", "opt")[0] == 400
     assert docker.ask("POST", "/containers/c/kill?signal=SIGKILL")[0] == 204
     assert get_archive(docker, "GET", "/opt")[0] == 409
+
+
+def test_the_record_of_changes_names_the_user(daemon, docker):
+    def audit():
+        return daemon.request("GET", "/v1/audit").json()["records"]
+
+    assert docker.build().returncode == 0
+    before = max((r["id"] for r in audit()), default=0)
+    docker.run("c")
+    box = next(b for b in daemon.boxes() if daemon.inspect(b)["labels"].get("docker") == "c")
+    assert docker.ask("DELETE", "/containers/c?force=true")[0] == 204
+    records = [r for r in audit() if r["id"] > before and r.get("sandbox") == box]
+    assert [(r["method"], r["status"]) for r in records][:1] == [("PUT", 201)] and records[-1]["method"] == "DELETE"
+    assert {(r["by"], r["door"], r["uid"]) for r in records} == {("socket", "docker", os.getuid())}

@@ -9,7 +9,7 @@ import threading
 import leaks
 import pytest
 from atoll import DEADLINE, Instance, _UnixConnection, wait_for
-from dockersock import TAG, Docker, execute, no_api, post, put_archive, tar
+from dockersock import TAG, Docker, execute, no_warden, post, put_archive, tar
 from imagelib import own
 
 POOL = "volumes are in it"
@@ -183,7 +183,7 @@ def test_a_create_whose_old_box_does_not_go_fails(own_daemon, own_docker):
     box = next(b for b in own_daemon.boxes() if b.startswith("docker-"))
     assert docker.ask("POST", "/containers/c/kill")[0] == 204
     assert own(own_daemon, "PUT", f"/v1/sandboxes/{box}").status == 201
-    with no_api(own_daemon, docker.port("c")):
+    with no_warden(own_daemon, docker.port("c")):
         status, error = docker.ask("POST", "/containers/create?name=c", {"Image": TAG})
         assert status == 500 and error["message"], (status, error)
         assert docker.state("c") is None

@@ -35,7 +35,7 @@ class Tree:
             (top / "src" / module).mkdir(parents=True)
         for program, rooms in table("check-rooms", "ARROWS").items():
             for room in set(rooms) - {".", "top"}:
-                (top / "src" / program / room).mkdir()
+                (top / "src" / room if "/" in room else top / "src" / program / room).mkdir(parents=True)
         for program, names in table("check-rooms", "TOP").items():
             self.write(f"src/{program}/README.md", "".join(f"`{name}`\n" for name in names.split()))
             for name in names.split():

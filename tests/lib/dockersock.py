@@ -163,16 +163,17 @@ def listens(port):
 
 
 @contextlib.contextmanager
-def no_api(daemon, port):
-    """The daemon's own socket is away, so nothing that it asks itself is answered. It is new: no connection is kept."""
-    api, aside = daemon.run / "own.sock", daemon.run / "aside.sock"
-    os.rename(api, aside)
+def no_warden(daemon, port):
+    """The daemon is new and finds no warden, so that it can end no box."""
+    socket_of_warden, aside = daemon.run / "warden.sock", daemon.run / "aside.sock"
+    os.rename(socket_of_warden, aside)
     try:
         daemon.kill_daemon()
         wait_for(lambda: listens(port), "the sidecar listens again")
         yield
     finally:
-        os.rename(aside, api)
+        os.rename(aside, socket_of_warden)
+        daemon.await_warden()
 
 
 def tar(name, data):

@@ -16,7 +16,7 @@
 #include "daemon/route/images_api.h"
 #include "daemon/storage/buckets.h"
 #include "daemon/storage/volumes.h"
-#include "doors/bridge/bridge.h"
+#include "proto/error_json.h"
 #include "proto/image.h"
 
 enum { LOOK_AGAIN_MS = 20 };
@@ -158,7 +158,7 @@ static void on_env(void *arg, const struct http_reply *r, const struct http_fail
 	s->env = r && r->status == 200 ? PART_DONE : PART_FAILED;
 	if (s->env == PART_FAILED && !s->create_err.code) {
 		auto_buf struct buf why = {0};
-		bridge_message(r ? r->body : STR_NULL, &why);
+		error_json_message(r ? r->body : STR_NULL, &why);
 		err_set(&s->create_err, ERRC_BOX_CREATE_FAILED, "sandbox '%s' did not take its settings: %.160s", s->id,
 			f ? f->err.msg : buf_cstr(&why));
 	}

@@ -20,11 +20,14 @@
 struct operation;
 struct snapshot;
 struct backup;
+struct tunnel;
+struct tunnel_wish;
 
 struct op_result {
 	const struct err *err;	 /* NULL: it is done */
 	bool made;		 /* what it names was not there before */
 	struct sandbox *sandbox; /* of this one; NULL after a destroy. Only for the call */
+	const struct tunnel *tunnel;
 	struct sandbox *const *forks;
 	size_t forks_n;
 };
@@ -112,3 +115,9 @@ struct approval_answer;
 /* Takes the answer to the question `id`; call->id is not used. What it filled is in *ret when on_done comes. */
 struct operation *op_approve(
 	const struct op_call *call, const char *id, const struct approval_answer *answer, struct approval_answer *ret);
+
+/* ---- tunnel.c ---- */
+
+/* The result has the tunnel. */
+struct operation *op_tunnel_open(const struct op_call *call, const struct tunnel_wish *wish);
+struct operation *op_tunnel_close(const struct op_call *call, uint16_t port);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "daemon/admit/tickets.h"
+#include "daemon/pass/ask.h"
 #include "daemon/ports/tunnels.h"
 #include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
@@ -49,29 +50,6 @@ static void on_proxy_done(void *arg, int status, bool complete)
 static void on_bytes(void *arg)
 {
 	sandbox_touch(((struct daemon_request *)arg)->sandbox);
-}
-
-static void explain_failure(const struct sandbox *s, const struct http_failure *f, struct err *e)
-{
-	bool ended = s->state != SB_RUNNING || s->op == OP_DESTROY;
-	switch (f->fail) {
-	case HTTP_FAIL_CONNECT:
-		err_set(e, ERRC_CONTAINER_UNAVAILABLE, "sandbox '%s' cannot be reached now; nothing was sent to it",
-			s->id);
-		break;
-	case HTTP_FAIL_PROTOCOL:
-		err_set(e, ERRC_BAD_GATEWAY, "sandbox '%s' gave no acceptable answer: %s", s->id, f->err.msg);
-		break;
-	case HTTP_FAIL_NONE:
-	case HTTP_FAIL_CLOSED:
-	case HTTP_FAIL_TIMEOUT:
-	case HTTP_FAIL_CANCELLED:
-		err_set(e, ERRC_CONTAINER_LOST, "sandbox '%s' %s while it worked on this request", s->id,
-			s->op == OP_DESTROY || s->state == SB_DESTROYED ? "was destroyed"
-			: ended						? "ended"
-									: "closed the connection");
-		break;
-	}
 }
 
 static struct str named_life(const struct daemon_request *r)
@@ -130,7 +108,7 @@ static void on_proxy_fail(void *arg, struct http_exchange *x, const struct http_
 	struct err e;
 	r->x = x;
 	daemon_request_retake(r);
-	explain_failure(r->sandbox, f, &e);
+	pass_explain(r->sandbox, f, &e);
 	sandbox_suspect(r->sandbox, f->fail == HTTP_FAIL_CONNECT);
 	agent_leave(r);
 	if (try_again(r, f))

@@ -6,50 +6,26 @@
 
 /* /v1/sandboxes/{id}/tunnels…: open, list, end. */
 
-static void on_opened(void *arg, const struct tunnel *t, bool made, const struct err *e)
+static void on_opened(void *arg, const struct op_result *result)
 {
-	struct daemon_request *r = arg;
+	struct daemon_request *r = daemon_request_done(arg);
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	if (r->x && e) {
-		daemon_request_error(r, e);
-	} else if (r->x) {
-		tunnel_view(&w, t);
-		daemon_request_json(r, made ? 201 : 200, buf_str(&out));
-	}
-	daemon_request_release(r);
-}
-
-static void open_tunnel(struct daemon_request *r, struct sandbox *s)
-{
-	daemon_request_hold(r);
-	tunnel_open(s, r->extra, on_opened, r);
-}
-
-static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
-{
-	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
-	if (e)
-		daemon_request_error(r, e);
-	else
-		open_tunnel(r, s);
+	if (result->err)
+		return daemon_request_error(r, result->err);
+	tunnel_view(&w, result->tunnel);
+	daemon_request_json(r, result->made ? 201 : 200, buf_str(&out));
 }
 
 void handle_tunnel_open(struct daemon_request *r)
 {
 	struct err e;
+	struct tunnel_wish wish = {0};
 	auto_json struct json_doc *doc = json_parse(r->body.n ? r->body : STR("{}"), &e);
-	if (!doc)
+	if (!doc || tunnel_wish_read(json_root(doc), &wish, &e) < 0)
 		return daemon_request_error(r, &e);
-	struct tunnel_wish *wish = r->extra = xcalloc(1, sizeof *wish);
-	if (tunnel_wish_read(json_root(doc), wish, &e) < 0)
-		return daemon_request_error(r, &e);
-	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
-		return open_tunnel(r, s);
-	r->waiter = (struct sandbox_waiter){.goal = WAIT_RUNNING, .on_done = on_there};
-	if (sandbox_wait_id(r->daemon, r->match.id, &r->waiter, &e) < 0)
-		daemon_request_error(r, &e);
+	const struct op_call call = daemon_request_call(r, on_opened);
+	r->op = op_tunnel_open(&call, &wish);
 }
 
 void handle_tunnels(struct daemon_request *r)
@@ -67,37 +43,35 @@ void handle_tunnels(struct daemon_request *r)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-/* NULL: the request has been answered. `open`: one that is being opened counts as none. */
-static struct tunnel *find(struct daemon_request *r, bool open)
-{
-	struct sandbox *s = daemon_request_find(r);
-	struct tunnel *t = s ? tunnel_find_port(s, r->match.port) : NULL;
-	struct err e;
-	if (t && (tunnel_is_open(t) || !open))
-		return t;
-	if (!s)
-		return NULL;
-	err_set(&e, ERRC_TUNNEL_NOT_FOUND, "Port %u of sandbox '%s' has no tunnel.", (unsigned)r->match.port, s->id);
-	daemon_request_error(r, &e);
-	return NULL;
-}
-
 void handle_tunnel_get(struct daemon_request *r)
 {
-	const struct tunnel *t = find(r, true);
+	struct sandbox *s = daemon_request_find(r);
+	const struct tunnel *t = s ? tunnel_find_port(s, r->match.port) : NULL;
+	struct err e;
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	if (!t)
+	if (!s)
 		return;
+	if (!t || !tunnel_is_open(t)) {
+		err_set(&e, ERRC_TUNNEL_NOT_FOUND, "Port %u of sandbox '%s' has no tunnel.", (unsigned)r->match.port,
+			s->id);
+		return daemon_request_error(r, &e);
+	}
 	tunnel_view(&w, t);
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
+static void on_closed(void *arg, const struct op_result *result)
+{
+	struct daemon_request *r = daemon_request_done(arg);
+	if (result->err)
+		daemon_request_error(r, result->err);
+	else
+		daemon_request_empty(r);
+}
+
 void handle_tunnel_close(struct daemon_request *r)
 {
-	struct tunnel *t = find(r, false);
-	if (!t)
-		return;
-	tunnel_close(t);
-	daemon_request_empty(r);
+	const struct op_call call = daemon_request_call(r, on_closed);
+	r->op = op_tunnel_close(&call, r->match.port);
 }

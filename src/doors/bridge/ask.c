@@ -2,36 +2,29 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "daemon/ports/tunnels.h"
 #include "doors/bridge/bridge.h"
 
 /* ---- life ---- */
 
-static void on_removed_later(void *arg, const struct http_reply *r, const struct http_failure *f)
-{
-	(void)arg;
-	(void)r;
-	(void)f;
-}
-
 void bridge_remove(struct bridge_call *b)
 {
-	struct http_endpoint api;
-	auto_buf struct buf target = {0}, body = {0};
+	auto_buf struct buf body = {0};
 	struct daemon *d = b->r->daemon;
 	const struct sandbox *s = sandbox_find(d, b->box);
 	b->archive = false;
 	/* A question to a sandbox that was destroyed meanwhile would make a new one. */
 	if (!s || !sandbox_is_ready(s))
 		return;
-	buf_printf(&target, "/v1/sandboxes/%s/api/delete", b->box);
 	buf_printf(&body, "{\"path\":\"%s\",\"sessionId\":\"__DISABLE_SESSION__\"}", b->path);
-	const struct http_question q = {
-		.options = {.method = STR("POST"), .target = buf_str(&target), .head_ms = BRIDGE_ASK_TIMEOUT},
+	const struct pass_what what = {.daemon = d,
+		.caller = &b->r->caller,
+		.id = b->box,
+		.method = "POST",
+		.target = STR("/api/delete"),
 		.body = buf_str(&body),
-		.max = BRIDGE_ANSWER_MAX,
-		.on_reply = on_removed_later};
-	if (http_endpoint_unix(&api, str_of(d->config.own_sock), NULL) == 0)
-		http_call_whole(d->client, &api, &q);
+		.head_ms = BRIDGE_ASK_TIMEOUT};
+	pass_ask_whole(&what, BRIDGE_ANSWER_MAX, NULL);
 }
 
 static void bridge_free(struct bridge_call *b)
@@ -54,8 +47,9 @@ void bridge_done(struct bridge_call *b)
 	if (b->over)
 		return;
 	b->over = true;
-	if (b->call)
-		http_call_cancel(b->call);
+	op_forget(take_ptr(&b->op));
+	if (b->question)
+		pass_cancel(b->question);
 	else
 		bridge_free(b);
 }
@@ -74,22 +68,22 @@ static void client_gone(struct http_exchange *x, bool complete)
 static void on_writable(struct http_exchange *x)
 {
 	struct daemon_request *r = http_exchange_arg(x);
-	if (r->bridge && r->bridge->call)
-		http_call_resume(r->bridge->call);
+	if (r->bridge && r->bridge->question)
+		pass_resume(r->bridge->question);
 }
 
 static void on_upload(struct http_exchange *x, struct str chunk)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct bridge_call *b = r->bridge;
-	if (!b || !b->upload || !b->call)
+	if (!b || !b->upload || !b->question)
 		return;
 	b->taken += chunk.n;
 	if (b->taken > BRIDGE_UPLOAD_MAX) {
 		b->upload = false;
 		return b->on_too_long(b);
 	}
-	if (!http_call_write(b->call, chunk))
+	if (!pass_write(b->question, chunk))
 		http_pause(x);
 }
 
@@ -97,8 +91,8 @@ static void on_upload_end(struct http_exchange *x)
 {
 	struct daemon_request *r = http_exchange_arg(x);
 	struct bridge_call *b = r->bridge;
-	if (b && b->upload && b->call)
-		http_call_end(b->call);
+	if (b && b->upload && b->question)
+		pass_end(b->question);
 }
 
 static const struct http_exchange_ops ops = {
@@ -161,45 +155,18 @@ void bridge_ok(struct bridge_call *b)
 	bridge_answer(b, 200, STR("{\"ok\":true}"));
 }
 
-void bridge_message(struct str body, struct buf *ret)
-{
-	auto_json struct json_doc *doc = json_parse(body, NULL);
-	struct str message = STR_NULL;
-	const struct json *root = doc ? json_root(doc) : NULL;
-	if (root && root->type == JSON_T_OBJECT)
-		json_read_str(root, "message", &message, NULL);
-	buf_add_str(ret, message.p ? message : body);
-}
-
-static struct str code_of(const struct json_doc *doc)
-{
-	struct str code = STR_NULL;
-	const struct json *root = doc ? json_root(doc) : NULL;
-	if (root && root->type == JSON_T_OBJECT)
-		json_read_str(root, "code", &code, NULL);
-	return code;
-}
-
-bool bridge_has_code(struct str body, const char *code)
-{
-	auto_json struct json_doc *doc = json_parse(body, NULL);
-	return str_eq_c(code_of(doc), code);
-}
-
 bool bridge_fail_pool(struct bridge_call *b, int status, struct str body)
 {
-	static const char *const codes[] = {"BOX_CREATE_FAILED", "IMAGE_NOT_FOUND", "CONTAINER_UNAVAILABLE",
-		"HOST_UNSUPPORTED", "INVALID_LIMITS", "LIMIT_REACHED"};
-	auto_json struct json_doc *doc = status >= 400 ? json_parse(body, NULL) : NULL;
-	struct str code = code_of(doc);
+	static const int codes[] = {ERRC_BOX_CREATE_FAILED, ERRC_IMAGE_NOT_FOUND, ERRC_CONTAINER_UNAVAILABLE,
+		ERRC_HOST_UNSUPPORTED, ERRC_INVALID_LIMITS, ERRC_LIMIT_REACHED};
 	bool ours = false;
 	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
-		ours |= str_eq_c(code, codes[i]);
+		ours |= status >= 400 && (int)b->err.code == codes[i];
 	if (!ours)
 		return false;
 	auto_buf struct buf why = {0};
-	bridge_message(body, &why);
-	if (str_eq_c(code, "LIMIT_REACHED"))
+	error_json_message(body, &why);
+	if (b->err.code == ERRC_LIMIT_REACHED)
 		bridge_fail(b, 503, "capacity_exceeded", "instance limit reached: %s", buf_cstr(&why));
 	else
 		bridge_fail(b, 502, "pool_error", "pool error: %s", buf_cstr(&why));
@@ -216,9 +183,9 @@ static void on_sse(void *arg, const struct sse_event *ev)
 		b->on_event(b, json_root(doc));
 }
 
-static void on_head(struct http_call *c, const struct http_response *r)
+static void on_head(void *arg, const struct http_response *r)
 {
-	struct bridge_call *b = http_call_arg(c);
+	struct bridge_call *b = arg;
 	uint64_t length;
 	b->status = r->status;
 	if (b->over || !b->r->x || r->status != 200)
@@ -232,82 +199,124 @@ static void on_head(struct http_call *c, const struct http_response *r)
 	http_respond_begin(b->r->x, 200, known ? (int64_t)length : HTTP_CHUNKED);
 }
 
-static void on_body(struct http_call *c, struct str chunk)
+static void on_body(void *arg, struct str chunk)
 {
-	struct bridge_call *b = http_call_arg(c);
+	struct bridge_call *b = arg;
 	struct err e;
 	if (b->over || !b->r->x)
 		return;
 	bool good = b->status == 200;
 	if (good && b->pass) {
 		if (!http_respond_write(b->r->x, chunk))
-			http_call_pause(c);
+			pass_pause(b->question);
 	} else if (good && b->on_event) {
 		if (sse_feed(&b->events, chunk, &e) < 0)
-			http_call_cancel(c);
+			pass_cancel(b->question);
 		else if (!b->over && b->r->x && http_respond_pending(b->r->x) > HTTP_OUT_HIGH)
-			http_call_pause(c);
+			pass_pause(b->question);
 	} else if (!buf_add_str(&b->body, chunk)) {
-		http_call_cancel(c);
+		pass_cancel(b->question);
 	}
 }
 
-static void on_call_writable(struct http_call *c)
+static void on_question_writable(void *arg)
 {
-	struct bridge_call *b = http_call_arg(c);
+	struct bridge_call *b = arg;
 	if (b->upload && b->r->x)
 		http_resume(b->r->x);
 }
 
-static void on_call_close(struct http_call *c, const struct http_failure *f)
+/* The status of a failure is the API's. */
+static void reply(struct bridge_call *b, const struct err *failed)
 {
-	struct bridge_call *b = http_call_arg(c);
-	b->call = NULL;
-	if (b->over)
-		return bridge_free(b);
 	struct buf body = b->body;
-	bridge_on_reply on_reply = b->on_reply;
-	const char *why = body.failed ? "the answer is too long" : f ? f->err.msg : "";
+	struct pass_reply answer = {.status = b->status, .body = buf_str(&body)};
+	if (body.failed)
+		err_set(&answer.err, ERRC_BAD_GATEWAY, "the answer is too long");
+	else if (failed)
+		answer.err = *failed;
+	else
+		pass_reply_read(&answer);
+	if (body.failed || failed) {
+		answer.status = errc_info((int)answer.err.code)->status;
+		answer.body = str_of(answer.err.msg);
+	}
 	b->body = (struct buf){0};
 	b->upload = false;
-	if (f)
-		on_reply(b, 0, str_of(why));
-	else
-		on_reply(b, b->status, buf_str(&body));
+	b->err = answer.err;
+	b->on_reply(b, answer.status, answer.body);
 	buf_free(&body);
 }
 
-static const struct http_call_ops call_ops = {
-	.on_head = on_head, .on_body = on_body, .on_writable = on_call_writable, .on_close = on_call_close};
-
-static void start(struct bridge_call *b, const char *method, struct str target, int64_t length, bool quick)
+static void on_question_close(void *arg, const struct err *e)
 {
-	struct daemon *d = b->r->daemon;
-	struct http_endpoint api;
-	auto_buf struct buf whole = {0};
-	const struct http_header json = {STR("Content-Type"), STR("application/json")};
-	buf_printf(&whole, "/v1/sandboxes/%s%.*s", b->box, STR_ARG(target));
-	const struct http_call_options o = {.method = str_of(method),
-		.target = buf_str(&whole),
-		.headers = &json,
-		.headers_n = length > 0,
-		.content_length = length,
-		.head_ms = quick ? BRIDGE_ASK_TIMEOUT : 0};
-	INVARIANT(!b->call && http_endpoint_unix(&api, str_of(d->config.own_sock), NULL) == 0);
-	b->status = 0;
-	b->body = (struct buf){.max = BRIDGE_ANSWER_MAX};
-	b->call = http_call_start(d->client, &api, &o, &call_ops, b);
+	struct bridge_call *b = arg;
+	b->question = NULL;
+	if (b->over)
+		return bridge_free(b);
+	reply(b, e);
 }
+
+static void start(struct bridge_call *b, const char *method, struct str target, const struct str *body, bool quick)
+{
+	static const struct pass_ops question = {.on_head = on_head,
+		.on_body = on_body,
+		.on_writable = on_question_writable,
+		.on_close = on_question_close};
+	const struct pass_what what = {.daemon = b->r->daemon,
+		.caller = &b->r->caller,
+		.id = b->box,
+		.method = method,
+		.target = target,
+		.body = body ? *body : STR_NULL,
+		.stream = !body,
+		.head_ms = quick ? BRIDGE_ASK_TIMEOUT : 0,
+		.ops = &question,
+		.arg = b};
+	INVARIANT(!b->question);
+	b->status = 0;
+	b->err = (struct err){0};
+	b->body = (struct buf){.max = BRIDGE_ANSWER_MAX};
+	b->question = pass_ask(&what);
+}
+
+/* ---- operations ---- */
+
+static void on_operation(void *arg, const struct op_result *result)
+{
+	struct bridge_call *b = arg;
+	auto_buf struct buf out = {0};
+	struct json_writer w = json_writer(&out);
+	b->op = NULL;
+	if (result->err) {
+		struct err e = b->err = *result->err;
+		return b->on_reply(b, errc_info((int)e.code)->status, str_of(e.msg));
+	}
+	if (result->tunnel)
+		tunnel_view(&w, result->tunnel);
+	b->on_reply(b, result->made ? 201 : 200, buf_str(&out));
+}
+
+struct op_call bridge_operation(struct bridge_call *b, bridge_on_reply on_reply)
+{
+	b->on_reply = on_reply;
+	return (struct op_call){b->r->daemon, &b->r->caller, b->box, on_operation, b};
+}
+
+void bridge_began(struct bridge_call *b, struct operation *op)
+{
+	if (op)
+		b->op = op;
+}
+
+/* ---- questions of a kind ---- */
 
 void bridge_ask(struct bridge_call *b, const char *method, struct str target, struct str body, bridge_on_reply on_reply)
 {
 	b->on_reply = on_reply;
 	b->on_event = NULL;
 	b->pass = false;
-	start(b, method, target, (int64_t)body.n, false);
-	if (body.n)
-		http_call_write(b->call, body);
-	http_call_end(b->call);
+	start(b, method, target, &body, false);
 }
 
 void bridge_follow(
@@ -317,9 +326,7 @@ void bridge_follow(
 	b->events.max = BRIDGE_EVENT_MAX;
 	b->on_reply = on_reply;
 	b->on_event = on_event;
-	start(b, "POST", target, (int64_t)body.n, false);
-	http_call_write(b->call, body);
-	http_call_end(b->call);
+	start(b, "POST", target, &body, false);
 }
 
 void bridge_follow_own(struct bridge_call *b, struct str body, bridge_on_event on_event, bridge_on_reply on_reply)
@@ -335,8 +342,7 @@ void bridge_pass(struct bridge_call *b, struct str target, bridge_on_reply on_re
 	b->on_reply = on_reply;
 	b->on_event = NULL;
 	b->pass = true;
-	start(b, "GET", target, 0, true);
-	http_call_end(b->call);
+	start(b, "GET", target, &(struct str){"", 0}, true);
 }
 
 void bridge_upload(struct bridge_call *b, struct str target, bridge_on_reply on_reply)
@@ -349,9 +355,9 @@ void bridge_upload(struct bridge_call *b, struct str target, bridge_on_reply on_
 	}
 	b->on_reply = on_reply;
 	b->upload = true;
-	start(b, "PUT", target, HTTP_CALL_CHUNKED, false);
+	start(b, "PUT", target, NULL, false);
 	if (http_body_ended(b->r->x))
-		http_call_end(b->call);
+		pass_end(b->question);
 }
 
 /* ---- the client's body ---- */
@@ -372,33 +378,4 @@ void bridge_collect(struct bridge_call *b, void (*on_whole)(struct bridge_call *
 	b->on_whole = on_whole;
 	http_exchange_set(b->r->x, &collect, b->r);
 	http_collect(b->r->x, BRIDGE_BODY_MAX);
-}
-
-/* ---- words ---- */
-
-void bridge_percent_encode(struct buf *ret, struct str text)
-{
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-	for (size_t i = 0; i < text.n; i++)
-		if (text.p[i] && strchr(plain, text.p[i]))
-			buf_add_byte(ret, text.p[i]);
-		else
-			buf_printf(ret, "%%%02X", (unsigned char)text.p[i]);
-}
-
-void bridge_quote(struct buf *ret, struct str word)
-{
-	static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+:,./-_";
-	bool plain = word.n > 0;
-	for (size_t i = 0; i < word.n && plain; i++)
-		plain = word.p[i] && strchr(safe, word.p[i]);
-	if (plain)
-		return (void)buf_add_str(ret, word);
-	buf_add_byte(ret, '\'');
-	for (size_t i = 0; i < word.n; i++)
-		if (word.p[i] == '\'')
-			buf_add_c(ret, "'\\''");
-		else
-			buf_add_byte(ret, word.p[i]);
-	buf_add_byte(ret, '\'');
 }

@@ -1,8 +1,9 @@
 /*
  * bridge.h - /v1/sandbox/…: the HTTP API of upstream's bridge, for clients in any language.
  *
- * The bridge translates. Each request becomes questions to this daemon's own API over its unix socket, so creation,
- * waking, limits and errors are those of /v1/sandboxes. The shapes are upstream's: errors are {"error","code"}, output
+ * The bridge translates. Each request becomes operations (daemon/op) and questions to the agent of the box
+ * (daemon/pass), as the client that sent it, so creation, waking, limits and errors are those of /v1/sandboxes. The
+ * shapes are upstream's: errors are {"error","code"}, output
  * of a command is base64 in named events. A sandbox of the bridge is the sandbox of the same id in /v1/sandboxes; an id
  * that is no sandbox id there (longer than 63 bytes, a reserved name) stands for "bridge-" and its hash.
  *
@@ -11,9 +12,12 @@
  */
 #pragma once
 
+#include "base/shell_word.h"
+#include "daemon/pass/ask.h"
 #include "daemon/route/request.h"
 #include "doors/bridge/limits.h"
 #include "http/sse.h"
+#include "proto/error_json.h"
 
 struct bridge_call;
 /* status 0: there was no answer, and body says why. */
@@ -23,11 +27,13 @@ typedef void (*bridge_on_event)(struct bridge_call *b, const struct json *event)
 struct bridge_call {
 	struct daemon_request *r; /* held; its x is NULL when the client has gone */
 	char box[BOX_ID_MAX + 1];
-	struct str rest;	/* of the path, behind the sandbox's id; still encoded */
-	char *session;		/* of the header Session-Id; NULL: none. Owned */
-	char *path;		/* of a file in the box. Owned */
-	unsigned port;		/* of a tunnel */
-	struct http_call *call; /* the question under way */
+	struct str rest;		/* of the path, behind the sandbox's id; still encoded */
+	char *session;			/* of the header Session-Id; NULL: none. Owned */
+	char *path;			/* of a file in the box. Owned */
+	unsigned port;			/* of a tunnel */
+	struct pass_question *question; /* under way */
+	struct operation *op;		/* under way */
+	struct err err;			/* of the last reply; no code: it was none */
 	bridge_on_reply on_reply;
 	bridge_on_event on_event; /* the answer is an event stream */
 	bool pass;		  /* a 200 is passed on to the client as it is */
@@ -58,7 +64,11 @@ void bridge_fail(struct bridge_call *b, int status, const char *code, const char
 void bridge_answer(struct bridge_call *b, int status, struct str json);
 void bridge_ok(struct bridge_call *b);
 
-/* Asks the daemon's API about the box; `target` is what follows /v1/sandboxes/{id}. */
+/* What an operation gets that the client asks for; its result comes as a reply with the API's status. What the
+ * operation returns is given to bridge_began; the call may be over by then if that is NULL. */
+struct op_call bridge_operation(struct bridge_call *b, bridge_on_reply on_reply);
+void bridge_began(struct bridge_call *b, struct operation *op);
+/* Asks the agent of the box, as the client. */
 void bridge_ask(
 	struct bridge_call *b, const char *method, struct str target, struct str body, bridge_on_reply on_reply);
 void bridge_follow(
@@ -74,15 +84,8 @@ void bridge_remove(struct bridge_call *b);
 /* Gathers the client's body; then calls `on_whole`. */
 void bridge_collect(struct bridge_call *b, void (*on_whole)(struct bridge_call *b, struct str body));
 
-/* The message of an error of the API, or the text itself. */
-void bridge_message(struct str body, struct buf *ret);
-/* Whether it is an error of the API with this code. */
-bool bridge_has_code(struct str body, const char *code);
 /* Answers when the sandbox could not be made or reached, which is the pool's error. False: it is another one. */
 bool bridge_fail_pool(struct bridge_call *b, int status, struct str body);
-void bridge_percent_encode(struct buf *ret, struct str text);
-/* One word of a shell. */
-void bridge_quote(struct buf *ret, struct str word);
 
 /* ---- pure parts of route.c ---- */
 

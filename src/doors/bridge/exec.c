@@ -55,7 +55,7 @@ static void on_exec_end(struct bridge_call *b, int status, struct str body)
 			return;
 		sse_begin(b->r->x);
 	}
-	bridge_message(status == 200 ? STR("the command's result did not arrive") : body, &why);
+	error_json_message(status == 200 ? STR("the command's result did not arrive") : body, &why);
 	if (!b->told)
 		send_error(b, "exec_transport_error", "exec failed: ", buf_str(&why));
 	http_respond_end(b->r->x);
@@ -74,7 +74,7 @@ static bool put_command(struct buf *ret, const struct json *argv)
 			return false;
 		if (buf_size(ret))
 			buf_add_byte(ret, ' ');
-		bridge_quote(ret, word->text);
+		shell_word(ret, word->text);
 	}
 	return true;
 }
@@ -176,12 +176,12 @@ void bridge_pty(struct daemon_request *r, const char *box)
 	if (session.n && !bridge_session_ok(session))
 		return bridge_refuse(r, 400, "invalid_request", "Invalid session ID format");
 	buf_printf(&target, "/v1/sandboxes/%s/ws/pty?sessionId=", box);
-	bridge_percent_encode(&target, session.n ? session : STR("default"));
+	http_percent_encode(&target, session.n ? session : STR("default"));
 	buf_printf(&target, "&cols=%.*s&rows=%.*s", STR_ARG(cols.n ? cols : STR("80")),
 		STR_ARG(rows.n ? rows : STR("24")));
 	if (shell.n) {
 		buf_add_c(&target, "&shell=");
-		bridge_percent_encode(&target, shell);
+		http_percent_encode(&target, shell);
 	}
 	INVARIANT(http_endpoint_unix(&api, str_of(r->daemon->config.own_sock), NULL) == 0);
 	struct http_proxy_options o = {

@@ -10,7 +10,7 @@
 static void file_target(struct buf *ret, const char *path)
 {
 	buf_add_c(ret, "/api/file?path=");
-	bridge_percent_encode(ret, str_of(path));
+	http_percent_encode(ret, str_of(path));
 }
 
 /* False: it has been refused. */
@@ -53,9 +53,9 @@ static void on_read(struct bridge_call *b, int status, struct str body)
 	}
 	if (bridge_fail_pool(b, status, body))
 		return;
-	if (status == 404 || bridge_has_code(body, "NOT_DIRECTORY"))
+	if (status == 404 || b->err.code == ERRC_NOT_DIRECTORY)
 		return bridge_fail(b, 404, "workspace_read_not_found", "File not found: %s", b->path);
-	bridge_message(body, &why);
+	error_json_message(body, &why);
 	bridge_fail(b, 502, "exec_transport_error", "read failed: %s", buf_cstr(&why));
 }
 
@@ -75,7 +75,7 @@ static void on_written(struct bridge_call *b, int status, struct str body)
 		return bridge_ok(b);
 	if (bridge_fail_pool(b, status, body))
 		return;
-	bridge_message(body, &why);
+	error_json_message(body, &why);
 	bridge_fail(b, 502, "workspace_archive_write_error", "write failed: %s", buf_cstr(&why));
 }
 
@@ -133,7 +133,7 @@ static bool ran_well(int status, struct str body, struct buf *ret)
 	struct str said = STR_NULL;
 	double code = -1;
 	if (status != 200 || !root || root->type != JSON_T_OBJECT) {
-		bridge_message(body, ret);
+		error_json_message(body, ret);
 		return false;
 	}
 	json_read_double(root, "exitCode", &code, NULL);
@@ -163,7 +163,7 @@ static void on_archive_passed(struct bridge_call *b, int status, struct str body
 		end_pass(b, status);
 		return bridge_done(b);
 	}
-	bridge_message(body, &why);
+	error_json_message(body, &why);
 	bridge_fail(b, 502, "workspace_archive_read_error", "persist failed: %s", buf_cstr(&why));
 }
 
@@ -184,7 +184,7 @@ static void on_archived(struct bridge_call *b, int status, struct str body)
 	if (status != 200) {
 		if (bridge_fail_pool(b, status, body))
 			return;
-		bridge_message(body, &why);
+		error_json_message(body, &why);
 		return bridge_fail(b, 502, "workspace_archive_read_error", "persist failed: %s", buf_cstr(&why));
 	}
 	if (b->exit_code < 0)
@@ -209,7 +209,7 @@ static bool put_excludes(struct buf *command, struct str list)
 		buf_add_c(&word, str_starts(one, STR("./")) ? "" : "./");
 		buf_add_str(&word, one);
 		buf_add_c(command, "--exclude ");
-		bridge_quote(command, buf_str(&word));
+		shell_word(command, buf_str(&word));
 		buf_add_byte(command, ' ');
 	}
 	return true;
@@ -235,7 +235,7 @@ void bridge_persist(struct bridge_call *b)
 static void on_extracted(struct bridge_call *b, int status, struct str body)
 {
 	auto_buf struct buf why = {0};
-	b->archive = status == 0;
+	b->archive = status != 200; /* else the command has removed it */
 	if (ran_well(status, body, &why))
 		return bridge_ok(b);
 	bridge_fail(b, 502, "workspace_archive_write_error", "%s", buf_cstr(&why));
@@ -247,7 +247,7 @@ static void on_sent(struct bridge_call *b, int status, struct str body)
 	if (status != 200) {
 		if (bridge_fail_pool(b, status, body))
 			return;
-		bridge_message(body, &why);
+		error_json_message(body, &why);
 		return bridge_fail(b, 502, "workspace_archive_write_error", "hydrate failed: %s", buf_cstr(&why));
 	}
 	b->archive = true;

@@ -144,7 +144,7 @@ static void put_options(struct buf *ret, const struct json *o)
 
 static void put_word(struct buf *ret, struct str word)
 {
-	bridge_quote(ret, word);
+	shell_word(ret, word);
 	buf_add_byte(ret, ' ');
 }
 
@@ -210,7 +210,7 @@ static void answer(struct bridge_call *b, int status, struct str body, const cha
 			said.n--;
 		buf_add_str(&why, said.n ? said : STR("s3fs gave no reason in time"));
 	} else {
-		bridge_message(body, &why);
+		error_json_message(body, &why);
 	}
 	if (doc && exit_code == 0)
 		return bridge_ok(b);
@@ -272,11 +272,11 @@ static void on_note_removed(struct bridge_call *b, int status, struct str body)
 	auto_buf struct buf script = {0}, why = {0};
 	if (status == 200)
 		return bridge_ok(b);
-	bridge_message(body, &why);
+	error_json_message(body, &why);
 	if (status != 404 && status != 400) /* 400: longer than the place of any such mount */
 		return bridge_fail(b, 502, "unmount_error", "unmount failed: %s", buf_cstr(&why));
 	buf_add_c(&script, "p=");
-	bridge_quote(&script, str_of(b->path));
+	shell_word(&script, str_of(b->path));
 	buf_add_c(&script, "\nfindmnt -t fuse.s3fs -M \"$p\" >/dev/null || "
 			   "{ echo \"No active mount found at path: $p\" >&2; exit 1; }\n"
 			   "fusermount3 -u \"$p\" || exit\n"
@@ -287,16 +287,14 @@ static void on_note_removed(struct bridge_call *b, int status, struct str body)
 static void on_unmount_body(struct bridge_call *b, struct str body)
 {
 	auto_json struct json_doc *doc = json_parse(body, NULL);
-	auto_buf struct buf target = {0};
 	const struct json *path = mount_path(b, doc ? json_root(doc) : NULL);
 	if (!path)
 		return;
 	b->path = bridge_plain_path(path->text);
 	if (strcmp(b->path, "/") == 0)
 		return bridge_fail(b, 400, "invalid_request", "mountPath must not resolve to / (filesystem root)");
-	buf_add_c(&target, "/mounts?path=");
-	bridge_percent_encode(&target, str_of(b->path));
-	bridge_ask(b, "DELETE", buf_str(&target), STR_NULL, on_note_removed);
+	const struct op_call call = bridge_operation(b, on_note_removed);
+	bridge_began(b, op_unmount(&call, b->path));
 }
 
 void bridge_unmount(struct bridge_call *b)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "daemon/ports/tunnels.h"
 #include "doors/bridge/bridge.h"
 
 /* ---- sessions ---- */
@@ -19,7 +20,7 @@ static void on_created(struct bridge_call *b, int status, struct str body)
 	if (status == 200 && doc)
 		json_read_str(json_root(doc), "sessionId", &id, NULL);
 	if (!id.n) {
-		bridge_message(body, &out);
+		error_json_message(body, &out);
 		return bridge_fail(b, 502, "session_error", "session create failed: %s", buf_cstr(&out));
 	}
 	struct json_writer w = json_writer(&out);
@@ -53,7 +54,7 @@ static void on_deleted(struct bridge_call *b, int status, struct str body)
 		return bridge_answer(b, 200, body);
 	if (bridge_fail_pool(b, status, body))
 		return;
-	bridge_message(body, &why);
+	error_json_message(body, &why);
 	bridge_fail(b, 502, "session_error", "session delete failed: %s", buf_cstr(&why));
 }
 
@@ -81,8 +82,8 @@ static void on_opened(struct bridge_call *b, int status, struct str body)
 		return bridge_answer(b, 200, body);
 	if (bridge_fail_pool(b, status, body))
 		return;
-	bridge_message(body, &why);
-	if (bridge_has_code(body, "VALIDATION_FAILED"))
+	error_json_message(body, &why);
+	if (b->err.code == ERRC_VALIDATION_FAILED)
 		return bridge_fail(b, 400, "invalid_request", "%s", buf_cstr(&why));
 	bridge_fail(b, 502, "tunnel_error", "tunnel failed: %s", buf_cstr(&why));
 }
@@ -90,12 +91,24 @@ static void on_opened(struct bridge_call *b, int status, struct str body)
 static void on_closed(struct bridge_call *b, int status, struct str body)
 {
 	auto_buf struct buf why = {0};
-	bridge_message(body, &why);
+	error_json_message(body, &why);
 	if (status != 204 && status != 200 && status != 404)
 		return bridge_fail(b, 502, "tunnel_error", "tunnel failed: %s", buf_cstr(&why));
 	if (b->r->x)
 		daemon_request_empty(b->r);
 	bridge_done(b);
+}
+
+static void open_tunnel(struct bridge_call *b, struct str text)
+{
+	struct tunnel_wish wish = {0};
+	auto_json struct json_doc *doc = json_parse(text, &b->err);
+	const struct op_call call = bridge_operation(b, on_opened);
+	if (!doc || tunnel_wish_read(json_root(doc), &wish, &b->err) < 0) {
+		struct err e = b->err;
+		return on_opened(b, errc_info((int)e.code)->status, str_of(e.msg));
+	}
+	bridge_began(b, op_tunnel_open(&call, &wish));
 }
 
 static void on_tunnel_body(struct bridge_call *b, struct str body)
@@ -115,7 +128,7 @@ static void on_tunnel_body(struct bridge_call *b, struct str body)
 	if (name)
 		json_member_str(&w, "name", name->text);
 	json_object_end(&w);
-	bridge_ask(b, "POST", STR("/tunnels"), buf_str(&out), on_opened);
+	open_tunnel(b, buf_str(&out));
 }
 
 void bridge_tunnel(struct bridge_call *b)
@@ -126,9 +139,8 @@ void bridge_tunnel(struct bridge_call *b)
 	b->port = (unsigned)port;
 	if (http_request(b->r->x)->method != HTTP_M_DELETE)
 		return bridge_collect(b, on_tunnel_body);
-	char target[32];
-	snprintf(target, sizeof target, "/tunnels/%u", b->port);
-	bridge_ask(b, "DELETE", str_of(target), STR_NULL, on_closed);
+	const struct op_call call = bridge_operation(b, on_closed);
+	bridge_began(b, op_tunnel_close(&call, (uint16_t)b->port));
 }
 
 /* ---- the end ---- */
@@ -145,7 +157,8 @@ static void on_gone(struct bridge_call *b, int status, struct str body)
 
 void bridge_delete(struct bridge_call *b)
 {
-	bridge_ask(b, "DELETE", STR(""), STR_NULL, on_gone);
+	const struct op_call call = bridge_operation(b, on_gone);
+	bridge_began(b, op_destroy(&call));
 }
 
 /* ---- the pool ---- */

@@ -9,8 +9,9 @@
 
 #include "base/base64.h"
 #include "base/json.h"
-#include "doors/bridge/bridge.h"
+#include "base/shell_word.h"
 #include "doors/docker/docker.h"
+#include "proto/error_json.h"
 
 bool archive_failed(int status, struct str body, struct buf *why)
 {
@@ -19,7 +20,7 @@ bool archive_failed(int status, struct str body, struct buf *why)
 	double code = -1;
 	struct str text = STR_NULL;
 	if (!root || json_read_double(root, "exitCode", &code, NULL) < 0) {
-		bridge_message(body, why);
+		error_json_message(body, why);
 		return true;
 	}
 	if (code == 0)
@@ -35,16 +36,16 @@ void archive_unpack(struct container *c, struct daemon_request *r, docker_on_rep
 	auto_buf struct buf out = {0}, command = {0};
 	struct json_writer w = json_writer(&out);
 	buf_add_c(&command, "mkdir -p -- ");
-	bridge_quote(&command, str_of(c->archive_path));
+	shell_word(&command, str_of(c->archive_path));
 	buf_add_c(&command, " && tar xf - -C ");
-	bridge_quote(&command, str_of(c->archive_path));
+	shell_word(&command, str_of(c->archive_path));
 	json_object_begin(&w);
 	json_member_str(&w, "command", buf_str(&command));
 	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
 	json_member_cstr(&w, "stdin", c->archive);
 	json_member_cstr(&w, "stdinEncoding", "base64");
 	json_object_end(&w);
-	docker_ask(c, r, "POST", "/api/execute", buf_str(&out), on_reply);
+	docker_execute(c, r, buf_str(&out), on_reply);
 }
 
 void archive_drop(struct container *c)

@@ -10,7 +10,7 @@
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "doors/bridge/bridge.h"
+#include "base/shell_word.h"
 #include "doors/docker/docker.h"
 #include "http/ws/ws.h"
 
@@ -259,10 +259,10 @@ void container_get_archive(struct daemon_request *r, struct container *c)
 	if (container_is_sidecar(c) || c->state != CONTAINER_RUNNING)
 		return docker_error(r, 409, "container %s is not running", c->name);
 	buf_add_c(&command, "stat -c '%s %f %Y' -- ");
-	bridge_quote(&command, buf_str(&path));
+	shell_word(&command, buf_str(&path));
 	json_object_begin(&w);
 	json_member_str(&w, "command", buf_str(&command));
 	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
 	json_object_end(&w);
-	docker_ask(c, r, "POST", "/api/execute", buf_str(&out), on_stat);
+	docker_execute(c, r, buf_str(&out), on_stat);
 }

@@ -1,11 +1,15 @@
 /*
- * ask.c - answers to the socket's clients, and questions to the daemon's own API.
+ * ask.c - answers to the socket's clients; operations on the sandbox of a container, and questions to its agent. They are
+ * asked as the user at the other end of the socket, who owns the container.
  */
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "base/json.h"
-#include "doors/bridge/bridge.h"
+#include "daemon/network/network.h"
+#include "daemon/pass/ask.h"
 #include "doors/docker/docker.h"
+#include "proto/error_json.h"
 
 void docker_error(struct daemon_request *r, int status, const char *fmt, ...)
 {
@@ -68,35 +72,127 @@ void docker_call(struct docker *k, struct daemon_request *r, const struct docker
 	http_call_whole(k->daemon->client, &k->api, &question);
 }
 
+/* ---- of a container's sandbox ---- */
+
 struct about_box {
-	struct container *c;
+	struct container *c;	  /* held */
+	struct daemon_request *r; /* held, or NULL */
 	docker_on_reply on_reply;
+	int status;
+	char text[sizeof((struct err *)0)->msg];
+	struct loop_timer later; /* answers never come from inside the question */
 };
 
-static void on_box_answer(void *arg, struct daemon_request *r, int status, struct str body)
+static struct about_box *about_box(struct container *c, struct daemon_request *r, docker_on_reply then)
 {
-	struct about_box *a = arg;
+	struct about_box *a = xcalloc(1, sizeof *a);
+	*a = (struct about_box){.c = c, .r = r, .on_reply = then};
+	container_hold(c);
+	if (r)
+		daemon_request_hold(r);
+	return a;
+}
+
+static void answer(struct about_box *a, int status, struct str body)
+{
 	if (a->on_reply)
-		a->on_reply(a->c, r, status, body);
+		a->on_reply(a->c, a->r && a->r->x ? a->r : NULL, status, body);
 	container_release(a->c);
+	if (a->r)
+		daemon_request_release(a->r);
 	free(a);
 }
 
-void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
-	docker_on_reply on_box_reply)
+static void on_later(struct loop_timer *t)
 {
-	auto_free char *whole = xasprintf("/v1/sandboxes/%s%s", c->box, target);
-	struct about_box *a = xcalloc(1, sizeof *a);
-	*a = (struct about_box){.c = c, .on_reply = on_box_reply};
-	container_hold(c);
-	const struct docker_call call = {method, whole, body, on_box_answer, a};
-	docker_call(c->docker, r, &call);
+	struct about_box *a = container_of(t, struct about_box, later);
+	answer(a, a->status, str_of(a->text));
+}
+
+static void on_done(void *arg, const struct op_result *result)
+{
+	struct about_box *a = arg;
+	a->status = result->err ? errc_info((int)result->err->code)->status : result->made ? 201 : 200;
+	snprintf(a->text, sizeof a->text, "%s", result->err ? result->err->msg : "");
+	loop_timer_set(a->c->docker->daemon->loop, &a->later, 0, on_later);
+}
+
+/* The owner of the container. */
+static struct caller owner_of(const struct container *c)
+{
+	return (struct caller){.by = BY_SOCKET, .door = DOOR_DOCKER, .uid = c->uid};
+}
+
+static struct op_call call_of(const struct about_box *a, const struct caller *owner)
+{
+	return (struct op_call){a->c->docker->daemon, owner, a->c->box, on_done, (void *)a};
+}
+
+void docker_put(struct container *c, struct daemon_request *r, struct str spec, docker_on_reply then)
+{
+	struct err e;
+	auto_change struct api_change change = {0};
+	struct about_box *a = about_box(c, r, then);
+	const struct caller owner = owner_of(c);
+	const struct op_call call = call_of(a, &owner);
+	if (api_change_parse(spec, &change, &e) < 0)
+		return on_done(a, &(struct op_result){.err = &e});
+	op_put(&call, &change);
+}
+
+void docker_destroy(struct container *c, struct daemon_request *r, docker_on_reply then)
+{
+	struct about_box *a = about_box(c, r, then);
+	const struct caller owner = owner_of(c);
+	const struct op_call call = call_of(a, &owner);
+	op_destroy(&call);
+}
+
+void docker_stop(struct container *c, struct daemon_request *r, docker_on_reply then)
+{
+	struct about_box *a = about_box(c, r, then);
+	const struct caller owner = owner_of(c);
+	const struct op_call call = call_of(a, &owner);
+	op_stop(&call);
+}
+
+void docker_policy(struct container *c, struct str policy, docker_on_reply then)
+{
+	struct err e;
+	auto_change struct api_change change = {0};
+	struct about_box *a = about_box(c, NULL, then);
+	const struct caller owner = owner_of(c);
+	const struct op_call call = call_of(a, &owner);
+	const struct sandbox *s = op_find(call.daemon, &owner, call.id, &e);
+	auto_json struct json_doc *doc = s ? json_parse(policy, &e) : NULL;
+	if (!doc || network_change(s->spec.network, json_root(doc), &change.spec.network, &e) < 0)
+		return on_done(a, &(struct op_result){.err = &e});
+	op_policy(&call, &change);
+}
+
+static void on_pass_reply(void *arg, const struct pass_reply *reply)
+{
+	answer(arg, reply->status, reply->err.code ? str_of(reply->err.msg) : reply->body);
+}
+
+void docker_execute(struct container *c, struct daemon_request *r, struct str body, docker_on_reply then)
+{
+	const struct caller owner = owner_of(c);
+	const struct pass_what what = {.daemon = c->docker->daemon,
+		.caller = &owner,
+		.id = c->box,
+		.method = "POST",
+		.target = STR("/api/execute"),
+		.body = body,
+		.head_ms = DOCKER_ASK_TIMEOUT,
+		.arg = about_box(c, r, then)};
+	pass_ask_whole(&what, DOCKER_ANSWER_MAX, on_pass_reply);
 }
 
 void docker_answer_failed(struct daemon_request *r, int status, struct str body)
 {
 	auto_buf struct buf why = {0};
-	bridge_message(body, &why);
+	error_json_message(body, &why);
 	docker_error(r, status == 404 ? 404 : 500, "%s", buf_cstr(&why));
 }
 

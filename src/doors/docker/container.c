@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "doors/bridge/bridge.h"
 #include "doors/docker/docker.h"
 
 /* ---- create ---- */
@@ -201,7 +200,7 @@ static void add(struct docker *k, struct daemon_request *r, uid_t uid, const str
 	/* A box of that name that is left from before goes first. */
 	if (wish->sidecar || !sandbox_find(k->daemon, c->box))
 		return answer_created(r, c);
-	docker_ask(c, r, "DELETE", "", STR_NULL, on_swept);
+	docker_destroy(c, r, on_swept);
 }
 
 static void make(struct docker *k, struct daemon_request *r, uid_t uid, const struct json *root)

@@ -131,9 +131,14 @@ struct docker_call {
 	void *arg;
 };
 void docker_call(struct docker *k, struct daemon_request *r, const struct docker_call *call);
-/* Asks the daemon's API about the container's sandbox; container and request are held. `r` may be NULL. */
-void docker_ask(struct container *c, struct daemon_request *r, const char *method, const char *target, struct str body,
-	docker_on_reply on_reply);
+/* Operations on the container's sandbox, and a command in it, as the container's owner. Container and request are held;
+ * `r` may be NULL, and is NULL in the reply when its client has gone. The reply has the status that the API gives, and a
+ * text or the agent's answer; it never comes from inside. `on_reply` may be NULL. */
+void docker_put(struct container *c, struct daemon_request *r, struct str spec, docker_on_reply on_reply);
+void docker_destroy(struct container *c, struct daemon_request *r, docker_on_reply on_reply);
+void docker_stop(struct container *c, struct daemon_request *r, docker_on_reply on_reply);
+void docker_policy(struct container *c, struct str policy, docker_on_reply on_reply);
+void docker_execute(struct container *c, struct daemon_request *r, struct str body, docker_on_reply on_reply);
 /* 2xx, or 404: what was asked to go is not there. */
 bool docker_went(int status);
 void docker_error(struct daemon_request *r, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);

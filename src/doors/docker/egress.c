@@ -17,8 +17,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "daemon/network/gate_client.h"
-#include "doors/bridge/bridge.h"
 #include "doors/docker/docker.h"
+#include "proto/error_json.h"
 
 struct egress {
 	struct container *sidecar, *app; /* held; app: while the gate is told, or NULL */
@@ -147,7 +147,7 @@ static void on_changed(struct container *app, struct daemon_request *r, int stat
 	(void)r;
 	/* 404: the box has ended meanwhile; the next one is made as it was asked for. */
 	if (status != 200 && status != 404) {
-		bridge_message(body, &why);
+		error_json_message(body, &why);
 		return finish(g, 500, buf_cstr(&why));
 	}
 	set_mode(app, wanted_mode(g->sidecar));
@@ -166,7 +166,7 @@ static void change_mode(struct container *app, struct egress *g)
 	if (*mode)
 		set_mode(app, mode);
 	snprintf(body, sizeof body, *mode ? "{\"mode\":\"%s\"}" : "{\"mode\":null}", mode);
-	docker_ask(app, NULL, "PATCH", "/network", str_of(body), on_changed);
+	docker_policy(app, str_of(body), on_changed);
 }
 
 static void on_told(struct gate_ack *a)

@@ -82,7 +82,7 @@ static void on_stopped(struct container *c, struct daemon_request *r, int status
 	if (status == 404)
 		c->wanted = -1;
 	container_ended(c, status == 404 ? 137 : 0);
-	docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
+	docker_destroy(c, NULL, NULL);
 	if (r)
 		docker_no_content(r, 204);
 }
@@ -138,7 +138,10 @@ static void send_signal(struct daemon_request *r, struct container *c, int sig)
 	if (!ends)
 		return docker_no_content(r, 204);
 	c->wanted = sig == SIGKILL ? 137 : 0;
-	docker_ask(c, r, sig == SIGKILL ? "DELETE" : "POST", sig == SIGKILL ? "" : "/stop", STR_NULL, on_stopped);
+	if (sig == SIGKILL)
+		docker_destroy(c, r, on_stopped);
+	else
+		docker_stop(c, r, on_stopped);
 }
 
 struct late {
@@ -248,7 +251,7 @@ void container_delete(struct daemon_request *r, struct container *c)
 	c->wanted = 137;
 	c->with_sidecar = buf_size(&with) > 0;
 	if (*c->box)
-		return docker_ask(c, r, "DELETE", "", STR_NULL, on_deleted);
+		return docker_destroy(c, r, on_deleted);
 	delete_record(c);
 	docker_no_content(r, 204);
 }
@@ -257,5 +260,5 @@ void container_reap(struct container *c)
 {
 	c->wanted = 137;
 	c->with_sidecar = true;
-	docker_ask(c, NULL, "DELETE", "", STR_NULL, on_deleted);
+	docker_destroy(c, NULL, on_deleted);
 }

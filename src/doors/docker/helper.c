@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "doors/bridge/bridge.h"
+#include "base/shell_word.h"
 #include "doors/docker/docker.h"
 
 /* ---- an archive ---- */
@@ -29,7 +29,7 @@ void helper_put_archive(struct daemon_request *r, struct container *c)
 	auto_buf struct buf out = {0};
 	container_spec(c, "default", &out);
 	http_pause(r->x);
-	docker_ask(c, r, "PUT", "", buf_str(&out), on_box);
+	docker_put(c, r, buf_str(&out), on_box);
 }
 
 /* ---- a command ---- */
@@ -43,7 +43,7 @@ static void on_ran(struct container *c, struct daemon_request *r, int status, st
 		json_read_double(json_root(doc), "exitCode", &code, NULL);
 	if (!c->gone)
 		container_ended(c, (int)code);
-	docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
+	docker_destroy(c, NULL, NULL);
 }
 
 void helper_run(struct container *c)
@@ -55,11 +55,11 @@ void helper_run(struct container *c)
 	{
 		if (buf_size(&command))
 			buf_add_byte(&command, ' ');
-		bridge_quote(&command, it->text);
+		shell_word(&command, it->text);
 	}
 	json_object_begin(&w);
 	json_member_str(&w, "command", buf_size(&command) ? buf_str(&command) : STR("true"));
 	json_member_cstr(&w, "sessionId", "__DISABLE_SESSION__");
 	json_object_end(&w);
-	docker_ask(c, NULL, "POST", "/api/execute", buf_str(&out), on_ran);
+	docker_execute(c, NULL, buf_str(&out), on_ran);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "doors/bridge/bridge.h"
 #include "doors/docker/docker.h"
 #include "proto/image.h"
 
@@ -89,7 +88,7 @@ static void inspect(struct docker *k, struct daemon_request *r, const struct doc
 	auto_buf struct buf target = {0};
 	*l = (struct look){k, xstrdup(i->key)};
 	buf_add_c(&target, "/v1/images/");
-	bridge_percent_encode(&target, str_of(i->base));
+	http_percent_encode(&target, str_of(i->base));
 	docker_call(k, r, &(struct docker_call){"GET", buf_cstr(&target), STR_NULL, on_sized, l});
 }
 
@@ -150,7 +149,7 @@ static void remove_image(struct docker *k, struct docker_image *i, struct daemon
 	if (!str_starts(str_of(base), STR("docker-")) || base_is_used(k, base))
 		return on_removed(NULL, r, 200, STR_NULL);
 	buf_add_c(&target, "/v1/images/");
-	bridge_percent_encode(&target, str_of(base));
+	http_percent_encode(&target, str_of(base));
 	const struct docker_call call = {.method = "DELETE", .target = buf_cstr(&target), .on_answer = on_removed};
 	docker_call(k, r, &call);
 }

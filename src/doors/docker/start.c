@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "doors/bridge/bridge.h"
 #include "doors/docker/docker.h"
 
 static void on_lonely(struct loop_timer *t)
@@ -82,7 +81,7 @@ static void sweep(struct container *c)
 {
 	const struct container *now = map_get(&c->docker->boxes, str_of(c->box));
 	if (!now || now == c)
-		docker_ask(c, NULL, "DELETE", "", STR_NULL, NULL);
+		docker_destroy(c, NULL, NULL);
 }
 
 static void start_failed(struct container *c, struct daemon_request *r, int status, struct str body)
@@ -169,5 +168,5 @@ void container_start(struct daemon_request *r, struct container *c)
 		return docker_error(r, 404, "No such image: %s", c->image);
 	container_spec(c, i ? i->base : "default", &out);
 	c->starting = true;
-	docker_ask(c, r, "PUT", "", buf_str(&out), on_made);
+	docker_put(c, r, buf_str(&out), on_made);
 }

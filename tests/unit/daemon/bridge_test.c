@@ -74,7 +74,7 @@ TEST(words_are_quoted)
 		{"A=1", "'A=1'"}, {"$x\n", "'$x\n'"}, {"-n", "-n"}};
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
 		auto_buf struct buf out = {0};
-		bridge_quote(&out, str_of(v[i][0]));
+		shell_word(&out, str_of(v[i][0]));
 		CHECK_CSTR(buf_cstr(&out), v[i][1]);
 	}
 }
