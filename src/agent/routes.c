@@ -51,7 +51,6 @@ const struct route routes[] = {
 	{"POST", "/api/backup/restore", ROUTE_JSON, api_backup_restore, "backup.restore"},
 	{"POST", "/api/backup/upload-parts", ROUTE_JSON, api_backup_upload, "backup.create"},
 	{"GET", "/ws/pty", ROUTE_NO_BODY, api_pty, NULL},
-	{"GET", "/ws/terminal", ROUTE_NO_BODY, api_ws_terminal, NULL},
 	{"GET", "/ws", ROUTE_NO_BODY, api_ws, NULL},
 	{"GET", "/api/ws", ROUTE_NO_BODY, api_ws, NULL},
 	{"GET", "/internal/tunnels", ROUTE_NO_BODY, api_tunnel_wants, NULL},

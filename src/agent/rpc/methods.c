@@ -1,13 +1,12 @@
 #include <ctype.h>
 
-#include "agent/rpc/control.h"
 #include "agent/rpc/rpc.h"
 
 #include "proto/errc.h"
 
 /* The methods of `SandboxAPI` in @cloudflare/sandbox 0.12, as requests to the routes of the same operation. */
 
-static const struct rpc_method methods_012[] = {
+static const struct rpc_method methods[] = {
 	{"commands.execute", "POST", "/api/execute", "0=command 1=sessionId 2=*", RPC_JSON, NULL},
 	{"commands.executeStream", "POST", "/api/execute/stream", "0=command 1=sessionId 2=*", RPC_STREAM, NULL},
 
@@ -59,37 +58,27 @@ static const struct rpc_method methods_012[] = {
 static const struct rpc_method read_none = {
 	"files.readFile", "GET", "/api/file?path={0}&sessionId={1}", "", RPC_FILE, NULL};
 
-static const struct rpc_table table_012 = {methods_012, ARRAY_LEN(methods_012), 2, &read_none};
-
-const struct rpc_method *rpc_method_find(const struct rpc *r, const char *name, const struct capnweb_call *call)
+const struct rpc_method *rpc_method_find(const char *name, const struct capnweb_call *call)
 {
-	const struct rpc_table *t = r->control ? &control_table : &table_012;
 	struct str encoding = STR_NULL;
-	for (size_t i = 0; i < t->n; i++) {
-		if (strcmp(t->methods[i].name, name) != 0)
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+		if (strcmp(methods[i].name, name) != 0)
 			continue;
-		if (strcmp(name, t->read_none->name) == 0)
-			(void)json_read_str(capnweb_call_arg(call, t->options), "encoding", &encoding, NULL);
-		return str_eq_c(encoding, "none") ? t->read_none : &t->methods[i];
+		if (strcmp(name, read_none.name) == 0)
+			(void)json_read_str(capnweb_call_arg(call, 2), "encoding", &encoding, NULL);
+		return str_eq_c(encoding, "none") ? &read_none : &methods[i];
 	}
 	return NULL;
 }
 
-static bool is_domain(const struct rpc_table *t, const char *path)
-{
-	size_t n = strlen(path);
-	for (size_t i = 0; i < t->n; i++)
-		if (strncmp(t->methods[i].name, path, n) == 0 && t->methods[i].name[n] == '.')
-			return true;
-	return false;
-}
-
 bool rpc_has_object(void *arg, const char *path)
 {
-	const struct rpc *r = arg;
-	if (strcmp(path, "tunnels") == 0 || strcmp(path, "utils") == 0)
-		return true;
-	return r->control ? is_domain(&control_table, path) || control_has_object(path) : is_domain(&table_012, path);
+	size_t n = strlen(path);
+	(void)arg;
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+		if (strncmp(methods[i].name, path, n) == 0 && methods[i].name[n] == '.')
+			return true;
+	return strcmp(path, "tunnels") == 0;
 }
 
 /* ---- requests ---- */
@@ -158,10 +147,6 @@ int rpc_request(const struct rpc_method *m, const struct capnweb_call *call, str
 {
 	if (put_target(target, m->path, call, e) < 0)
 		return -1;
-	if (m->kind == RPC_EVENTS) {
-		control_watch_body(body, call);
-		return body->failed ? err_set(e, ERRC_VALIDATION_FAILED, "the arguments are too long") : 0;
-	}
 	for (struct str rest = str_of(m->body); rest.n;)
 		put_item(body, str_split(rest, ' ', &rest), call);
 	if (*m->body && !buf_size(body))

@@ -9,7 +9,6 @@
  *	rpc_code.c	runCodeStream, which calls the client back
  *	rpc_tunnels.c	the tunnels domain, which atolld serves
  *	rpc_shape.c	answers that differ from those over HTTP
- *	control*.c	a second table of methods, for clients of upstream's 1.0 preview (control.h)
  *
  * A call is one HTTP call to the agent's own server (request/local.h). It belongs to its session's list and is freed in
  * its on_close. The session is freed when socket, protocol and the last call are gone. Thread: the loop's.
@@ -23,12 +22,6 @@
 #include "http/sse.h"
 #include "http/ws/ws.h"
 
-/* An object that a client holds besides the main one: the first member of its own struct. */
-struct rpc_object {
-	void (*on_call)(struct rpc_object *o, struct capnweb_call *call, const char *method);
-	void (*on_drop)(struct rpc_object *o); /* the client has let go: frees it */
-};
-
 struct rpc {
 	struct list node;	 /* of all sessions, while the socket is there */
 	struct ws *ws;		 /* NULL: closed */
@@ -38,8 +31,6 @@ struct rpc {
 	size_t answers; /* bytes of answers that are being gathered */
 	size_t bodies;	/* bytes of arguments that are on their way to their routes */
 	bool full;	/* the client does not read */
-	bool control;	/* the client has activated the table of control.h */
-	size_t subs;	/* subscriptions that it holds */
 	size_t exits;	/* ends of tunnels that it was told of and has not answered */
 	struct loop_task end_task;
 };
@@ -50,8 +41,6 @@ enum rpc_kind {
 	RPC_FILE,   /* the same inside of an object that describes the file */
 	RPC_UPLOAD, /* the body is a stream of the client */
 	RPC_CODE,   /* events become callbacks */
-	RPC_SUB,    /* a subscription: an object whose stream is that of the bytes of the answer */
-	RPC_EVENTS, /* the same with each event of the answer as a value */
 };
 
 struct rpc_method {
@@ -65,7 +54,6 @@ struct rpc_method {
 };
 
 struct rpc_code;
-struct control_sub;
 
 struct rpc_call {
 	struct list node;
@@ -78,7 +66,7 @@ struct rpc_call {
 	size_t gathered; /* counts in rpc->answers */
 	bool held;	 /* not read now: others come first, or the client does not read */
 	size_t body;	 /* bytes that count in rpc->bodies */
-	char *path;	 /* RPC_FILE: the path that was asked for; RPC_CODE: the context */
+	char *path;	 /* RPC_FILE: the path that was asked for */
 	struct capnweb_stream *stream;
 	struct capnweb_pipe *pipe;
 	uint64_t piped; /* bytes of the pipe that were taken */
@@ -86,19 +74,10 @@ struct rpc_call {
 	bool failed;	/* `error` is why */
 	struct err error;
 	struct rpc_code *code;
-	struct control_sub *sub;   /* NULL: none, or nobody wants it any more */
-	struct sse_reader *events; /* RPC_EVENTS */
 };
 
 /* methods.c */
-/* One version's methods. `read_none` takes the place of files.readFile when the argument number `options` of the call
- * asks for the encoding 'none'. */
-struct rpc_table {
-	const struct rpc_method *methods;
-	size_t n, options;
-	const struct rpc_method *read_none;
-};
-const struct rpc_method *rpc_method_find(const struct rpc *r, const char *name, const struct capnweb_call *call);
+const struct rpc_method *rpc_method_find(const char *name, const struct capnweb_call *call);
 bool rpc_has_object(void *arg, const char *path);
 /* The target and the body of the request. -1: an argument is missing. */
 int rpc_request(const struct rpc_method *m, const struct capnweb_call *call, struct buf *target, struct buf *body,
@@ -115,9 +94,6 @@ void rpc_close_if_idle(struct rpc *r);
 
 /* rpc_call.c */
 void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name);
-/* Rejects the call when the expression did not fit into its buffer. */
-void rpc_resolve(struct capnweb_call *call, const struct buf *expression);
-void rpc_reject_unknown(struct capnweb_call *call, const char *name);
 /* Answers, unless that was done, and frees. */
 void rpc_call_done(struct rpc_call *c);
 /* `details` is an object as plain JSON, or empty. */
