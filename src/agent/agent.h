@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "agent/proc/env.h"
+#include "agent/env.h"
 #include "base/loop.h"
 #include "base/map.h"
 #include "http/server/server.h"

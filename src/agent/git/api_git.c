@@ -5,11 +5,11 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
-#include "agent/command/run.h"
 #include "agent/file/path.h"
 #include "agent/fuse/mounts.h"
 #include "agent/git/git.h"
 #include "agent/limits.h"
+#include "agent/proc/run.h"
 #include "agent/shell/session.h"
 #include "base/fd.h"
 #include "http/http.h"
