@@ -30,7 +30,7 @@
 #define FUSE_PROGRAM_HEADERS_MAX 64 /* of an ELF file that are searched for its loader */
 #define FUSE_PROGRAM_DEPTH_MAX	 6  /* scripts that name scripts; the kernel takes 5 */
 
-/* File operations in FUSE mounts, in helpers (fuse/aside.h) */
+/* File operations in FUSE mounts, in helpers (request/aside.h) */
 #define ASIDE_MAX     16     /* helpers at once; more are refused */
 #define ASIDE_WATCHES 32     /* helpers with a watch, which are not among them; more are refused */
 #define ASIDE_WAIT    30000  /* until an answer begins, and between two pieces of it */

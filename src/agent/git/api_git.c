@@ -368,8 +368,9 @@ static int read_request(const struct agent_request *r, struct checkout *c, struc
 	return read_target(r, c, e);
 }
 
-char *git_waits(const struct agent_request *r)
+char *git_waits(const struct agent_request *r, const char *fields)
 {
+	(void)fields;
 	struct checkout *c = xcalloc(1, sizeof *c);
 	struct err e;
 	char *ret = NULL;

@@ -3,7 +3,7 @@
  * `transport: 'rpc'` (docs/design/019-rpc.md). src/capnweb knows the protocol; this room knows the methods.
  *
  *	api_rpc.c	the socket and the session on it
- *	methods.c	the table of methods, and how arguments become a request
+ *	methods.c	finds a method in the table of routes; how its arguments become a request
  *	rpc_call.c	a call: the request to the agent's own server, plain answers, errors
  *	rpc_stream.c	answers that are streams, and streams among the arguments
  *	rpc_code.c	runCodeStream, which calls the client back
@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "agent/request/route.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "capnweb/capnweb.h"
@@ -43,14 +44,16 @@ enum rpc_kind {
 	RPC_CODE,   /* events become callbacks */
 };
 
+/* A method in the row of its route (routes.c). {id} of the path is the first argument. Two routes may have a method of
+ * one name: that of RPC_FILE takes the calls whose third argument asks for the encoding 'none'. */
 struct rpc_method {
-	const char *name;	 /* "commands.execute" */
-	const char *verb, *path; /* {N} in the path is the N-th argument */
-	/* Members of the body: "0=command 1=sessionId 2=*", where * is all members of that argument. "": no body. */
+	const char *name; /* "commands.execute" */
+	/* Members of the body: "0=command 1=sessionId 2=*", where * is all members of that argument. NULL: no body. */
 	const char *body;
 	enum rpc_kind kind;
 	/* Writes the answer as an expression; NULL: as it is. */
 	void (*shape)(struct buf *out, const struct json *answer);
+	const char *query; /* {N} is the N-th argument; NULL: none */
 };
 
 struct rpc_code;
@@ -58,6 +61,7 @@ struct rpc_code;
 struct rpc_call {
 	struct list node;
 	struct rpc *rpc;
+	const struct route *route;
 	const struct rpc_method *method;
 	struct capnweb_call *call; /* NULL: answered, or the session is over */
 	struct http_call *http;
@@ -77,11 +81,12 @@ struct rpc_call {
 };
 
 /* methods.c */
-const struct rpc_method *rpc_method_find(const char *name, const struct capnweb_call *call);
+/* Finds the method that takes the call, and its route; NULL: there is none. */
+const struct rpc_method *rpc_method_find(
+	const char *name, const struct capnweb_call *call, const struct route **ret_route);
 bool rpc_has_object(void *arg, const char *path);
 /* The target and the body of the request. -1: an argument is missing. */
-int rpc_request(const struct rpc_method *m, const struct capnweb_call *call, struct buf *target, struct buf *body,
-	struct err *e);
+int rpc_request(const struct rpc_call *c, struct buf *target, struct buf *body, struct err *e);
 
 /* api_rpc.c */
 /* Reads frames or not, as the socket and the bodies allow. */

@@ -223,14 +223,14 @@ static const struct http_call_ops call_ops = {
 
 /* ---- start ---- */
 
-static int start(struct rpc_call *c, const struct rpc_method *m, struct err *e)
+static int start(struct rpc_call *c, struct err *e)
 {
 	auto_buf struct buf target = {0}, body = {0};
-	bool upload = m->kind == RPC_UPLOAD;
-	if (rpc_request(m, c->call, &target, &body, e) < 0 || (upload && rpc_upload_start(c, e) < 0))
+	bool upload = c->method->kind == RPC_UPLOAD;
+	if (rpc_request(c, &target, &body, e) < 0 || (upload && rpc_upload_start(c, e) < 0))
 		return -1;
 	struct http_header headers[] = {{STR("Content-Type"), STR("application/json")}};
-	struct http_call_options o = {.method = str_of(m->verb),
+	struct http_call_options o = {.method = str_of(c->route->method),
 		.target = buf_str(&target),
 		.headers = headers,
 		.headers_n = upload ? 0 : 1,
@@ -248,7 +248,8 @@ static int start(struct rpc_call *c, const struct rpc_method *m, struct err *e)
 
 void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name)
 {
-	const struct rpc_method *m = rpc_method_find(name, call);
+	const struct route *route = NULL;
+	const struct rpc_method *m = rpc_method_find(name, call, &route);
 	struct err e;
 	if (!m && strncmp(name, "tunnels.", 8) == 0 && rpc_tunnel_start(r, call, name))
 		return;
@@ -260,7 +261,7 @@ void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name)
 		return rpc_reject(call, &e);
 	}
 	struct rpc_call *c = xcalloc(1, sizeof *c);
-	*c = (struct rpc_call){.rpc = r, .method = m, .call = call};
+	*c = (struct rpc_call){.rpc = r, .route = route, .method = m, .call = call};
 	list_push(&r->calls, &c->node);
 	r->n++;
 	const struct json *path = m->kind == RPC_FILE ? capnweb_call_arg(call, 0) : NULL;
@@ -268,7 +269,7 @@ void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name)
 		c->path = str_dup(path->text);
 	if (m->kind == RPC_CODE)
 		rpc_code_start(c);
-	if (start(c, m, &e) == 0) {
+	if (start(c, &e) == 0) {
 		if (c->pipe)
 			rpc_upload_writable(c);
 		return rpc_flow(r);
