@@ -3,7 +3,9 @@
  */
 #pragma once
 
-#include "agent/request/route.h"
+#include "base/str.h"
+
+struct agent_request;
 
 /* api_misc.c */
 void api_root(struct agent_request *r);

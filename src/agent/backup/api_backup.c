@@ -13,6 +13,7 @@
 #include "agent/backup/script.h"
 #include "agent/limits.h"
 #include "agent/proc/run.h"
+#include "agent/request/route.h"
 #include "agent/shell/session.h"
 #include "base/json.h"
 #include "base/log.h"

@@ -5,6 +5,7 @@
 #include "agent/code/context.h"
 #include "agent/limits.h"
 #include "agent/request/events.h"
+#include "agent/request/route.h"
 #include "http/sse.h"
 
 /*

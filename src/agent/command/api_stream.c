@@ -7,6 +7,7 @@
 #include "agent/limits.h"
 #include "agent/proc/ending.h"
 #include "agent/request/events.h"
+#include "agent/request/route.h"
 #include "agent/shell/session.h"
 #include "http/sse.h"
 

@@ -3,6 +3,7 @@
 #include "agent/command/ws_tty.h"
 #include "agent/limits.h"
 #include "agent/proc/run.h"
+#include "agent/request/route.h"
 #include "http/ws/ws.h"
 
 /*

@@ -5,6 +5,7 @@
 #include "agent/limits.h"
 #include "agent/process/process.h"
 #include "agent/request/events.h"
+#include "agent/request/route.h"
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/json.h"
