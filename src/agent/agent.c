@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 
 #include "agent/api.h"
-#include "agent/command/plain.h"
 #include "agent/limits.h"
 #include "agent/proc/children.h"
+#include "agent/proc/plain.h"
 #include "agent/proc/proctree.h"
 #include "agent/proc/spawn.h"
 #include "agent/request/route.h"

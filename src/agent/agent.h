@@ -6,7 +6,7 @@
  * of them end in commands: programs that are started directly (proc/cmd.h) or run by a session's shell. Every process
  * of the box is a descendant of the agent, or becomes its child when orphaned. SIGCHLD leads to children_reap, which
  * tells the watcher of each process. All callbacks run in the loop's thread; only exec itself blocks it (vfork, 0.1
- * ms). Calls that could wait for a FUSE server of the box are made by other processes (fuse/aside.h, proc/spawn.h).
+ * ms). Calls that could wait for a FUSE server of the box are made by other processes (request/aside.h, proc/spawn.h).
  *
  * The agent runs in two ways. In a box the warden executes "atoll-agent init" as PID 1. Its descriptors are: 0 a
  * listening AF_UNIX socket, 1 the box's OOM counter, 3 and 4 the connection to the image's zygote
@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "agent/proc/env.h"
+#include "agent/env.h"
 #include "base/loop.h"
 #include "base/map.h"
 #include "http/server/server.h"

@@ -3,7 +3,9 @@
  */
 #pragma once
 
-#include "agent/request/route.h"
+#include "base/str.h"
+
+struct agent_request;
 
 /* api_misc.c */
 void api_root(struct agent_request *r);
@@ -67,8 +69,6 @@ void port_watch_stop(void);
 void api_rpc(struct agent_request *r);
 /* The agent stops: closes the sockets that have no call. */
 void rpc_stop(void);
-/* rpc/control_ws.c */
-void api_ws_terminal(struct agent_request *r);
 /* rpc/rpc_tunnels.c: between atolld and the agent */
 void api_tunnel_wants(struct agent_request *r);
 void api_tunnel_told(struct agent_request *r);

@@ -30,7 +30,7 @@
 #define FUSE_PROGRAM_HEADERS_MAX 64 /* of an ELF file that are searched for its loader */
 #define FUSE_PROGRAM_DEPTH_MAX	 6  /* scripts that name scripts; the kernel takes 5 */
 
-/* File operations in FUSE mounts, in helpers (fuse/aside.h) */
+/* File operations in FUSE mounts, in helpers (request/aside.h) */
 #define ASIDE_MAX     16     /* helpers at once; more are refused */
 #define ASIDE_WATCHES 32     /* helpers with a watch, which are not among them; more are refused */
 #define ASIDE_WAIT    30000  /* until an answer begins, and between two pieces of it */
@@ -100,18 +100,6 @@
 #define RPC_WANT_ANSWER	  45000	      /* … and until it answers: cloudflared may have to start */
 #define RPC_EXITS_MAX	  1024	      /* ends of tunnels that a client has not answered; one more ends its session */
 #define RPC_CALLBACKS_MAX 16	      /* callbacks of one run of code that the client has not answered */
-
-/* The control protocol of upstream's 1.0 preview, on the same transport */
-#define CONTROL_SUBS_MAX	 512	      /* subscriptions of one socket; one more is rejected */
-#define CONTROL_GROUP_POLL	 50	      /* is the process group of a program that has ended gone? */
-#define CONTROL_TERMINALS_MAX	 64	      /* that run; one more is rejected */
-#define CONTROL_TERMINALS_KEPT	 25	      /* ended ones that are remembered */
-#define CONTROL_TERMINAL_LOG	 (256u * KIB) /* output of one that is kept, unless its client asks for another size */
-#define CONTROL_TERMINAL_LOG_MIN (4u * KIB)
-#define CONTROL_TERMINAL_WRITES	 (1u * MIB)  /* input of one that its program has not taken; more is rejected */
-#define CONTROL_TERMINAL_GRACE	 500	     /* between SIGTERM and SIGKILL of terminate() */
-#define CONTROL_SCRIPT_TIMEOUT	 3600000     /* a program behind mounts, workspace and backup */
-#define CONTROL_SCRIPT_OUT_MAX	 (64u * KIB) /* the end of its output that is kept, per stream */
 
 /* Agent: sessions */
 #define SHELL_REPORT_MAX   (4u * KIB) /* a line on the control channel that never ends */

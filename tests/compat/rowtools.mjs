@@ -1,4 +1,4 @@
-// What the rows of the class of 0.12 (workers/) and those of the preview (preview/) share. They run inside of workerd.
+// What the rows of the class (workers/) share. They run inside of workerd.
 import assert from 'node:assert/strict';
 
 export { assert };

@@ -1,10 +1,10 @@
-// What the rows about S3 of the class of 0.12 (workers/) and those of the preview (preview/) share.
+// What the rows about S3 of the class (workers/) share.
 import { assert } from './rowtools.mjs';
 
 export const keys = (t) => ({ accessKeyId: t.env.R2_ACCESS_KEY_ID, secretAccessKey: t.env.R2_SECRET_ACCESS_KEY });
 export const wrong = { accessKeyId: 'NOBODY', secretAccessKey: 'wrong' };
 
-/** `exec(sandbox, command)` runs a line of shell to its end; the two versions do that in different ways. */
+/** `exec(sandbox, command)` runs a line of shell to its end. */
 export function s3Tools(exec) {
   const sh = async (sandbox, command) => {
     const { exitCode, stdout, stderr } = await exec(sandbox, command);

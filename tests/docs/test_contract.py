@@ -188,4 +188,4 @@ def test_all_of_it_was_asked_for(call, request):
     if len(request.session.items) == 1:
         pytest.skip("the tests before it were not asked for")
     assert OPERATIONS.keys() - SOCKETS - call.called == set()
-    assert len(SOCKETS) == 6
+    assert len(SOCKETS) == 5

@@ -1,4 +1,4 @@
-"""Hostile clients of the rpc transport, on both tables of methods: what an agent holds for them is bounded, and nothing of them stays."""
+"""Hostile clients of the rpc transport: what an agent holds for them is bounded, and nothing of them stays."""
 
 import json
 import os
@@ -6,8 +6,8 @@ import socket
 
 import pytest
 from agentlib import AGENT, Agent
-from atoll import alive, wait_for
-from capnwire import TABLES, Rpc, data
+from atoll import wait_for
+from capnwire import Rpc
 from wsclient import TEXT, Closed
 
 pytestmark = pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason=f"{AGENT} is not built")
@@ -22,19 +22,14 @@ def agent():
     assert a.close() == 0
 
 
-@pytest.fixture(params=TABLES)
-def table(request):
-    return request.param
-
-
 @pytest.fixture
-def rpc(agent, table):
-    with Rpc(agent, table) as r:
+def rpc(agent):
+    with Rpc(agent) as r:
         yield r
 
 
-def lives(agent, table):
-    with Rpc(agent, table) as r:
+def lives(agent):
+    with Rpc(agent) as r:
         assert r.result("utils.ping") == "pong"
 
 
@@ -43,10 +38,6 @@ def big_file(agent, mebibytes):
     with open(path, "wb") as f:
         f.write(b"x" * (mebibytes * MIB))
     return path
-
-
-def read_args(table, path):
-    return (path, {}) if table == "preview" else (path, "default", {})
 
 
 # ---- frames
@@ -58,7 +49,7 @@ def test_a_million_results_that_nobody_asks_for(agent, rpc, message):
     rpc.flood(message for _ in range(1_000_000))
     code, reason = rpc.ended()
     assert code == 3000 and "too many" in reason
-    lives(agent, rpc.table)
+    lives(agent)
     assert agent.rss_kb("VmHWM") < 48 << 10
 
 
@@ -70,7 +61,7 @@ def test_ids_that_are_not_there_end_the_session(agent, rpc, frame):
     rpc.send(*frame)
     code, reason = rpc.ended()
     assert code == 3000 and len(reason) > 5
-    lives(agent, rpc.table)
+    lives(agent)
 
 
 def test_answers_to_questions_that_were_not_asked_are_ignored(rpc):
@@ -87,7 +78,7 @@ def test_a_result_that_was_released_has_no_id_any_more(agent, rpc):
     assert rpc.answer(first + 1) == (True, "pong")
     rpc.send("release", first, 1)
     assert rpc.ended()[0] == 3000
-    lives(agent, rpc.table)
+    lives(agent)
 
 
 def test_an_object_that_the_client_names_twice(agent, rpc):
@@ -126,14 +117,14 @@ def test_one_object_under_many_ids(agent, rpc):
     rpc.flood(text for i in range(first, 200_000) for text in ('["push",["import",0]]', f'["pull",{i}]', f'["release",{i},1]'))
     code, reason = rpc.ended()
     assert code == 3000 and "too many" in reason
-    lives(agent, rpc.table)
+    lives(agent)
     assert agent.rss_kb("VmHWM") < 32 << 10
 
 
 def test_half_of_a_surrogate_pair(agent, rpc):
     """What is left of an emoji that JavaScript has cut. It ends neither the call nor the session."""
     path = os.path.join(agent.dir, "cut")
-    rpc.ws.send(json.dumps(["push", ["pipeline", 0, ["files", "writeFile"], [path, "a\ud83d", *([] if rpc.table == "preview" else ["default"])]]]))
+    rpc.ws.send(json.dumps(["push", ["pipeline", 0, ["files", "writeFile"], [path, "a\ud83d", "default"]]]))
     rpc.pushed += 1
     rpc.send("pull", rpc.pushed)
     assert rpc.answer(rpc.pushed)[0]
@@ -143,13 +134,12 @@ def test_half_of_a_surrogate_pair(agent, rpc):
 
 def test_ends_of_tunnels_that_a_client_does_not_answer(agent, rpc):
     """1024 (RPC_EXITS_MAX) may wait; one more ends the session. A client that answers hears of all."""
-    name = "onTunnelRunExit" if rpc.table == "preview" else "onTunnelExit"
     told = {"exit": {"id": "q", "port": 8080, "runId": "r", "exitCode": 0}}
 
     def tell():
         agent.post("/internal/tunnels", told)
         frame = rpc.until(lambda f: f[0] == "push")
-        assert frame[1][:3] == ["pipeline", 0, [name]]
+        assert frame[1][:3] == ["pipeline", 0, ["onTunnelExit"]]
         return frame[-1]
 
     rpc.send("resolve", tell(), ["undefined"])
@@ -160,7 +150,7 @@ def test_ends_of_tunnels_that_a_client_does_not_answer(agent, rpc):
     agent.post("/internal/tunnels", told)
     code, reason = rpc.ended()
     assert code == 3000 and "too many ends of tunnels" in reason
-    lives(agent, rpc.table)
+    lives(agent)
 
 
 def test_a_deep_pipeline_is_a_loop(agent, rpc):
@@ -173,7 +163,7 @@ def test_a_deep_pipeline_is_a_loop(agent, rpc):
     assert not ok and value[0] == "error"
     rpc.flood(f'["push",["pipeline",{rpc.pushed + i},["x"],[]]]' for i in range(1_000_000))
     assert "too many" in rpc.ended()[1]
-    lives(agent, rpc.table)
+    lives(agent)
     assert agent.rss_kb("VmHWM") < 32 << 10
 
 
@@ -189,7 +179,7 @@ def test_values_in_values_do_not_grow_for_ever(agent, rpc):
         assert not rpc.answer(rpc.pushed)[0]
     except Closed as e:
         assert "too many" in e.reason
-    lives(agent, rpc.table)
+    lives(agent)
     assert agent.rss_kb("VmHWM") < (2 * HELD + 128) << 10
 
 
@@ -208,7 +198,7 @@ def test_a_frame_of_100_mib(agent, rpc, pieces):
         assert rpc.ended()[0] == 1009
     except ConnectionResetError:
         pass
-    lives(agent, rpc.table)
+    lives(agent)
     assert agent.rss_kb("VmHWM") < 72 << 10
 
 
@@ -217,18 +207,18 @@ def test_a_frame_of_100_mib(agent, rpc, pieces):
 
 def test_answers_that_nobody_asks_for_are_bounded(agent, rpc):
     """1000 times 8 MiB."""
-    args = read_args(rpc.table, big_file(agent, 8))
+    path = big_file(agent, 8)
     for _ in range(1000):
-        rpc.push("files.readFile", *args)
+        rpc.push("files.readFile", path, "default", {})
     code, reason = rpc.ended()
     assert code == 3000 and "too many bytes" in reason
-    lives(agent, rpc.table)
+    lives(agent)
     assert agent.rss_kb("VmHWM") < (2 * HELD + 128) << 10
 
 
 def test_one_answer_for_many_pulls_with_a_client_that_does_not_read(agent, rpc):
     """1000 times 8 MiB, of which the socket takes a few."""
-    first = rpc.push("files.readFile", *read_args(rpc.table, big_file(agent, 8)))
+    first = rpc.push("files.readFile", big_file(agent, 8), "default", {})
     for _ in range(1000):
         rpc.send("push", ["pipeline", first, []])
         rpc.pushed += 1
@@ -236,99 +226,46 @@ def test_one_answer_for_many_pulls_with_a_client_that_does_not_read(agent, rpc):
     for number in range(first + 1, first + 4):
         ok, value = rpc.answer(number)
         assert ok and len(value["content"]) == 8 * MIB
-    lives(agent, rpc.table)
+    lives(agent)
     assert agent.rss_kb("VmHWM") < 128 << 10
 
 
-def start(rpc, *argv):
-    return rpc.result("processes.start", list(argv))["id"]
+def start(rpc, command):
+    return rpc.result("processes.startProcess", command, "default", {})["processId"]
 
 
-def flood_of(rpc):
-    """A stream of output without an end: (pipe, pid of the program)."""
-    if rpc.table == "preview":
-        p = rpc.result("processes.start", ["sh", "-c", "echo $$; exec yes"])
-        subscription = rpc.push("processes.openLogs", p["id"], {"follow": True})
-        return rpc.call("stream", of=subscription), p["pid"]
-    return rpc.call("commands.executeStream", "exec yes", "__DISABLE_SESSION__", {}), None
+def begun(rpc, number):
+    """The pipe of a result that is a stream, when its first bytes have come. They are not acknowledged."""
+    pipe = rpc.stream(number)
+    rpc.until(lambda f: f[0] == "stream" and f[1][1] == pipe)
+    return pipe
 
 
-def test_floods_that_nobody_reads_or_acknowledges(agent, table):
+def test_floods_that_nobody_reads_or_acknowledges(agent):
     before = agent.fds()
-    with Rpc(agent, table) as rpc:
-        numbers = [flood_of(rpc) for _ in range(8)]
-        pipes = [rpc.stream(n) for n, _ in numbers]
-        for pipe in pipes:  # each has begun; nothing is acknowledged
-            rpc.until(lambda f, pipe=pipe: f[0] == "stream" and f[1][1] == pipe)
-        other = Rpc(agent, table)  # a second client is served meanwhile
-        for _ in range(200):
-            assert other.result("utils.ping") == "pong"
+    with Rpc(agent) as rpc:
+        numbers = [rpc.call("commands.executeStream", "exec yes", "__DISABLE_SESSION__", {}) for _ in range(8)]
+        for number in numbers:
+            begun(rpc, number)
+        with Rpc(agent) as other:  # a second client is served meanwhile
+            for _ in range(200):
+                assert other.result("utils.ping") == "pong"
         # Eight windows of 4 MiB, read by nobody.
         assert agent.rss_kb("VmHWM") < 96 << 10
-        other.close()
-    if table == "preview":  # its processes belong to the box, not to the client
-        assert all(alive(pid) for _, pid in numbers)
-        assert agent.call("DELETE", "/api/process/kill-all").status == 200
-        assert agent.call("POST", "/api/process/cleanup").status == 200
     wait_for(lambda: not agent.children())
     wait_for(lambda: agent.fds() <= before)
     assert agent.rss_kb() < 32 << 10
 
 
-# ---- logs that are followed, of the preview
-
-
-@pytest.fixture
-def preview(agent):
-    with Rpc(agent, "preview") as r:
-        yield r
-
-
-def follow(rpc, process, **options):
-    subscription = rpc.push("processes.openLogs", process, {"follow": True, **options})
-    return rpc.events(rpc.stream(rpc.call("stream", of=subscription)))
-
-
-@pytest.mark.parametrize("end, exit_", [("exit 7", {"code": 7, "timedOut": False}), ("kill -9 $$", {"code": 137, "signal": 9, "timedOut": False})])
-def test_a_process_that_ends_while_it_is_followed(preview, end, exit_):
-    process = start(preview, "sh", "-c", f"echo up; while [ ! -e go ]; do sleep 0.02; done; {end}")
-    events = follow(preview, process)
-    assert data(next(events)) == b"up\n"
-    preview.result("files.writeFile", "go", "", {})
-    rest = list(events)
-    assert [e["type"] for e in rest] == ["terminal"] and rest[0]["exit"] == exit_
-
-
-def test_a_process_that_is_killed_while_many_follow(agent, preview):
-    before = agent.fds()
-    process = start(preview, "sh", "-c", "echo up; exec sleep 600")
-    others = [Rpc(agent, "preview") for _ in range(20)]
-    all_events = [follow(r, process) for r in [preview, *others]]
-    assert [data(next(e)) for e in all_events] == [b"up\n"] * 21
-    for r in others[:10]:
-        r.close()  # without a word
-    preview.result("processes.kill", process, 9)
-    for events in [all_events[0], *all_events[11:]]:
-        assert [e["exit"]["signal"] for e in events] == [9]
-    for r in others[10:]:
-        r.close()
-    wait_for(lambda: agent.fds() <= before)
-    assert preview.result("processes.hasActive") is False
-
-
 def test_clients_that_leave_in_the_middle(agent):
-    """Followers, terminals, watches and uploads of clients that are gone: nothing of them stays but what belongs to the box."""
-    with Rpc(agent, "preview") as rpc:
-        process = start(rpc, "sh", "-c", "while echo x; do sleep 0.01; done")
-        terminal = rpc.result("terminals.create", {"command": [["sh", "-c", "while echo x; do sleep 0.01; done"]]})["id"]
+    """Followers, watches and uploads of clients that are gone: nothing of them stays but what belongs to the box."""
+    with Rpc(agent) as rpc:
+        process = start(rpc, "while echo x; do sleep 0.01; done")
         before = agent.fds(spools=False)
         for _ in range(30):
-            gone = Rpc(agent, "preview")
-            next(follow(gone, process))
-            output = gone.push("terminals.output", terminal, {"follow": True})
-            next(gone.events(gone.stream(gone.call("stream", of=output))))
-            watch = gone.push("watch.watch", {"path": agent.dir})
-            gone.stream(gone.call("stream", of=watch))
+            gone = Rpc(agent)
+            begun(gone, gone.call("processes.streamProcessLogs", process))
+            begun(gone, gone.call("watch.watch", {"path": agent.dir}))
             gone.send("pipe")
             gone.pushed += 1
             gone.send("push", ["pipeline", 0, ["files", "writeFileStream"], [f"{agent.dir}/up", ["readable", gone.pushed]]])
@@ -336,48 +273,29 @@ def test_clients_that_leave_in_the_middle(agent):
             gone.close()
         wait_for(lambda: agent.fds(spools=False) <= before)
         assert not [name for name in os.listdir(agent.dir) if name != "up" and "up" in name]
-        assert rpc.result("terminals.hasActive") is True
-        rpc.result("terminals.terminate", terminal)
-        rpc.result("processes.kill", process, 9)
-        wait_for(lambda: not rpc.result("processes.hasActive"))
+        assert rpc.result("processes.getProcess", process)["process"]["status"] == "running"
+        rpc.result("processes.killProcess", process)
         wait_for(lambda: not agent.children())
     assert agent.rss_kb() < 16 << 10
 
 
-def test_terminal_cursors_out_of_range(preview):
-    terminal = preview.result("terminals.create", {"command": [["sh", "-c", "echo one; exec sleep 600"]]})["id"]
-    output = preview.push("terminals.output", terminal, {"follow": True})
-    first = next(preview.events(preview.stream(preview.call("stream", of=output))))
-    number = int(first["cursor"].rsplit(":", 1)[1])
-    bad = ["", "x", terminal, f"{terminal}:", f"{terminal}:x", f"{terminal}:-1", f"{terminal}:{number + 1}", f"{terminal}:{2**64 - 1}", f"{terminal}:{2**64}",
-           f"{terminal}:{'9' * 5000}", f"{terminal}:end", f"{terminal}:1", "term_0_1:5", 5, None, {}, "\0"]
-    for cursor in bad:
-        error = preview.refusal("terminals.output", terminal, {"since": cursor})
-        assert error[4]["code"] == "INVALID_TERMINAL_CURSOR", (cursor, error)
-    preview.result("terminals.terminate", terminal)
-    for cursor in bad:
-        if cursor != f"{terminal}:end":
-            assert preview.refusal("terminals.output", terminal, {"since": cursor})[4]["code"] == "INVALID_TERMINAL_CURSOR", cursor
-
-
-def test_a_list_that_is_too_long_is_refused(agent, preview):
+def test_a_list_that_is_too_long_is_refused(agent, rpc):
     """Every byte of these commands is six in JSON: 64 MiB do not fit into one answer."""
-    args = ["sh", "-c", "exec sleep 600", *(["\x01" * 100_000] * 10)]
-    for _ in range(12):
-        start(preview, *args)
-    error = preview.refusal("processes.list")
+    for _ in range(120):
+        start(rpc, "exec sleep 600 #" + "\x01" * 100_000)
+    error = rpc.refusal("processes.listProcesses")
     assert "too long" in error[2]
-    assert preview.result("utils.ping") == "pong"
+    assert rpc.result("utils.ping") == "pong"
     assert agent.call("DELETE", "/api/process/kill-all").status == 200
 
 
-def test_a_socket_that_is_cut_within_a_frame(agent, table):
+def test_a_socket_that_is_cut_within_a_frame(agent):
     before = agent.fds()
     for _ in range(50):
-        r = Rpc(agent, table)
+        r = Rpc(agent)
         whole = json.dumps(["push", ["pipeline", 0, ["utils", "ping"], []]]).encode()
         r.ws.sock.sendall(bytes([0x80 | TEXT, 0x80 | len(whole)]) + b"\0\0\0\0" + whole[:10])
         r.ws.sock.shutdown(socket.SHUT_WR)
         r.close()
     wait_for(lambda: agent.fds() <= before)
-    lives(agent, table)
+    lives(agent)

@@ -195,10 +195,10 @@ def test_a_list_only_shrinks(tree):
 
 
 @pytest.mark.parametrize("rule, old, new, said", [
-    ("rooms", '"proc": "fuse"', '"proc": "fuse shell"', "arrows of agent run in a circle: proc -> shell -> . -> proc"),
-    ("rooms", '"proc": "fuse"', '"proc": "fuse none"', "may include 'none', which has no line"),
-    ("rooms", '"proc": "fuse"', '"proc": "fuse", "none": ""', "there is no src/agent/none: remove its line"),
-    ("rooms", '"agent.c main.c', '"none.c main.c', "there is no src/agent/none.c: take it from TOP"),
+    ("rooms", '"proc": ". fuse"', '"proc": ". fuse shell"', "arrows of agent run in a circle: proc -> shell -> proc"),
+    ("rooms", '"proc": ". fuse"', '"proc": ". fuse none"', "may include 'none', which has no line"),
+    ("rooms", '"proc": ". fuse"', '"proc": ". fuse", "none": ""', "there is no src/agent/none: remove its line"),
+    ("rooms", '"agent.c api_misc.c', '"none.c api_misc.c', "there is no src/agent/none.c: take it from TOP"),
     ("layers", '    "base": ""', '    "none": "",\n    "base": ""', "there is no src/none: remove its line"),
     ("layers", '"base": ""', '"base": "none"', "module 'none' has no line"),
     ("layers", '"base": ""', '"base": "proto"', "modules include each other: base -> proto -> base"),

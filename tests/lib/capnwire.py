@@ -1,12 +1,9 @@
 """The rpc transport of an agent, frame by frame: a client that can do what the npm package never does."""
 
-import base64
 import json
 import socket
 
 from wsclient import TEXT, Closed, WebSocket
-
-TABLES = ("0.12", "preview")
 
 
 def frames(messages):
@@ -20,16 +17,13 @@ def frames(messages):
 
 
 class Rpc:
-    """A session on one of the two tables of methods. Results keep the ids that the protocol gives them: 1, 2 …"""
+    """A session. Results keep the ids that the protocol gives them: 1, 2 …"""
 
-    def __init__(self, agent, table):
-        self.table, self.pushed, self.theirs = table, 0, 0
+    def __init__(self, agent):
+        self.pushed, self.theirs = 0, 0
         sock = socket.create_connection(("127.0.0.1", agent.port), timeout=60)
         self.ws = WebSocket(sock, "/rpc")
         self.kept = []
-        if table == "preview":
-            runtime = self.result("utils.getRuntimeMetadata")["runtimeIncarnationID"]
-            self.result("utils.activateControlSession", runtime)
 
     def send(self, *frame):
         self.ws.send(json.dumps(frame))
@@ -123,9 +117,3 @@ class Rpc:
 
     def __exit__(self, *exc):
         self.close()
-
-
-def data(event):
-    """The bytes of an event of a log."""
-    text = event["data"][1]
-    return base64.b64decode(text + "=" * (-len(text) % 4))

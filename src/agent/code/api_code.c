@@ -5,6 +5,7 @@
 #include "agent/code/context.h"
 #include "agent/fuse/mounts.h"
 #include "agent/limits.h"
+#include "agent/request/route.h"
 #include "base/clock.h"
 
 /*

@@ -3,8 +3,9 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/code/context.h"
-#include "agent/command/events.h"
 #include "agent/limits.h"
+#include "agent/request/events.h"
+#include "agent/request/route.h"
 #include "http/sse.h"
 
 /*

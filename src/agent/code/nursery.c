@@ -5,8 +5,8 @@
 
 #include "agent/agent.h"
 #include "agent/code/zygote_client.h"
-#include "agent/command/plain.h"
 #include "agent/proc/children.h"
+#include "agent/proc/plain.h"
 #include "base/fd.h"
 
 static struct {

@@ -13,8 +13,8 @@
  */
 #pragma once
 
+#include "agent/env.h"
 #include "agent/proc/cmd.h"
-#include "agent/proc/env.h"
 
 enum language { LANG_PYTHON, LANG_JAVASCRIPT, LANG_TYPESCRIPT, LANG_N };
 const char *language_name(enum language l);

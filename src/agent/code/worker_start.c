@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "agent/code/worker_start.h"
-#include "agent/command/plain.h"
+#include "agent/proc/plain.h"
 #include "agent/proc/spawn.h"
 #include "agent/proc/user.h"
 #include "base/fd.h"

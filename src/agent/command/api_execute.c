@@ -4,6 +4,7 @@
 #include "agent/api.h"
 #include "agent/proc/spool.h"
 #include "agent/request/reply.h"
+#include "agent/request/route.h"
 #include "agent/shell/session.h"
 
 /*

@@ -3,10 +3,11 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
-#include "agent/command/events.h"
 #include "agent/command/kept.h"
 #include "agent/limits.h"
 #include "agent/proc/ending.h"
+#include "agent/request/events.h"
+#include "agent/request/route.h"
 #include "agent/shell/session.h"
 #include "http/sse.h"
 

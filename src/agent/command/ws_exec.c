@@ -1,8 +1,9 @@
 #include "agent/agent.h"
 #include "agent/api.h"
-#include "agent/command/run.h"
 #include "agent/command/ws_tty.h"
 #include "agent/limits.h"
+#include "agent/proc/run.h"
+#include "agent/request/route.h"
 #include "http/ws/ws.h"
 
 /*

@@ -1,8 +1,8 @@
 #include "agent/command/ws_tty.h"
 
 #include "agent/agent.h"
-#include "agent/command/plain.h"
 #include "agent/proc/cmd.h"
+#include "agent/proc/plain.h"
 #include "agent/term/terminal.h"
 
 struct ws_tty {

@@ -8,21 +8,6 @@
  * exists, mkdir and delete. Renames are in api_move.c, contents in api_read.c and api_write.c, lists in api_list.c.
  */
 
-/* Upstream's file errors have the context {"path":…, "operation":…}. */
-void agent_request_fail_file(const struct agent_request *r, const struct err *e, const char *path, const char *extra)
-{
-	auto_buf struct buf context = {0};
-	struct json_writer w = json_writer(&context);
-	json_object_begin(&w);
-	json_member_cstr(&w, "path", path);
-	if (r->route->operation)
-		json_member_cstr(&w, "operation", r->route->operation);
-	if (extra)
-		buf_printf(&context, ",%s", extra);
-	json_object_end(&w);
-	agent_request_fail(r, e, buf_str(&context));
-}
-
 void agent_request_fail_errno(const struct agent_request *r, int os, const char *what, const char *path)
 {
 	struct err e;

@@ -3,10 +3,10 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
-#include "agent/command/run.h"
 #include "agent/file/path.h"
 #include "agent/file/replace.h"
 #include "agent/limits.h"
+#include "agent/proc/run.h"
 
 /*
  * POST /api/rename and /api/move: both are mv. Inside one file system that is one system call. To another file system,

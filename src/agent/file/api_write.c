@@ -2,7 +2,7 @@
 #include "agent/api.h"
 #include "agent/file/path.h"
 #include "agent/file/write_body.h"
-#include "agent/fuse/aside.h"
+#include "agent/request/aside.h"
 #include "agent/request/fields.h"
 
 /*

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 
 #include "agent/api.h"
-#include "agent/command/run.h"
 #include "agent/file/path.h"
+#include "agent/proc/run.h"
 #include "agent/shell/session.h"
 
 enum { TAR_CHANGED = 1 }; /* tar's exit code when a file changed while it was read */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "agent/proc/user.h"
 #include "agent/shell/session.h"
@@ -39,6 +40,38 @@ int agent_request_query_path(const struct agent_request *r, char **ret, char **r
 		return -1;
 	*ret_given = str_dup(given);
 	return 0;
+}
+
+/* A path that is not valid is refused by the handler. */
+static char *first_waiting(const struct agent_request *r, const char *fields, bool (*waits)(const char *path))
+{
+	struct err e;
+	for (struct str rest = str_of(r->body ? fields : ""); rest.n;) {
+		auto_free char *field = str_dup(str_split(rest, ' ', &rest)), *path = NULL;
+		if (agent_request_path(r, field, &path, &e) == 0 && waits(path))
+			return take_ptr(&path);
+	}
+	return NULL;
+}
+
+char *path_waits(const struct agent_request *r, const char *fields)
+{
+	return first_waiting(r, fields, fuse_mounts_on);
+}
+
+char *path_waits_below(const struct agent_request *r, const char *fields)
+{
+	return first_waiting(r, fields, fuse_mounts_on_or_below);
+}
+
+char *path_waits_query(const struct agent_request *r, const char *fields)
+{
+	auto_free char *path = NULL, *given = NULL;
+	struct err e;
+	(void)fields;
+	if (agent_request_query_path(r, &path, &given, &e) < 0 || !fuse_mounts_on(path))
+		return NULL;
+	return take_ptr(&path);
 }
 
 const char *agent_request_given(const struct agent_request *r, const char *key)

@@ -15,6 +15,11 @@ int agent_request_path(const struct agent_request *r, const char *key, char **re
 int agent_request_query_path(const struct agent_request *r, char **ret, char **ret_given, struct err *e);
 /* The same for a path from any source; errors name it `key`. `session` may be empty. */
 int path_absolute(struct str path, struct str session, const char *key, char **ret, struct err *e);
+/* For struct route_aside: the first path among `fields` that may wait for a FUSE server; the same with what is in that
+ * directory; the same for the query parameter "path". */
+char *path_waits(const struct agent_request *r, const char *fields);
+char *path_waits_below(const struct agent_request *r, const char *fields);
+char *path_waits_query(const struct agent_request *r, const char *fields);
 /* Member `key` as the client wrote it, "" when it is not a string. Answers repeat this text, not the resolved path. */
 const char *agent_request_given(const struct agent_request *r, const char *key);
 
@@ -39,9 +44,7 @@ int path_open_regular(const char *path, int flags);
  */
 int path_fail(struct err *e, int os, const char *what, const char *path, const char *shown);
 
-/* Error answers about a path, with upstream's context {path, operation}. `extra` is more JSON members or NULL. */
-void agent_request_fail_file(const struct agent_request *r, const struct err *e, const char *path, const char *extra);
-/* The same for an errno: its code, and the message "what 'path': No such file or directory". */
+/* agent_request_fail_file for an errno: its code, and the message "what 'path': No such file or directory". */
 void agent_request_fail_errno(const struct agent_request *r, int os, const char *what, const char *path);
 /* {"success":true,"path":…,"timestamp":…}, with one more member when `key` is not NULL. */
 void agent_request_done(const struct agent_request *r, const char *path, const char *key, const char *value);

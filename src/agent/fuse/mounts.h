@@ -2,8 +2,8 @@
  * mounts.h - which paths of the box can make a system call wait for a FUSE server.
  *
  * A FUSE server is a program of the box. When it does not answer, a call that needs it sleeps, and SIGKILL may not end
- * it. The loop must not make such a call: files there are served by helpers (aside.h), and programs that begin there
- * are started apart (proc/spawn.h). Nothing here asks a FUSE server.
+ * it. The loop must not make such a call: files there are served by helpers (request/aside.h), and programs that begin
+ * there are started apart (proc/spawn.h). Nothing here asks a FUSE server.
  *
  * Until the broker has made the first mount of the box, each question is one comparison. Afterwards it is two or three
  * system calls: one tells whether the table of mounts has changed since it was read. A mount that appears between the

@@ -5,11 +5,11 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
-#include "agent/command/run.h"
 #include "agent/file/path.h"
 #include "agent/fuse/mounts.h"
 #include "agent/git/git.h"
 #include "agent/limits.h"
+#include "agent/proc/run.h"
 #include "agent/shell/session.h"
 #include "base/fd.h"
 #include "http/http.h"
@@ -368,8 +368,9 @@ static int read_request(const struct agent_request *r, struct checkout *c, struc
 	return read_target(r, c, e);
 }
 
-char *git_waits(const struct agent_request *r)
+char *git_waits(const struct agent_request *r, const char *fields)
 {
+	(void)fields;
 	struct checkout *c = xcalloc(1, sizeof *c);
 	struct err e;
 	char *ret = NULL;

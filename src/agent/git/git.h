@@ -30,9 +30,9 @@ void git_url_free(struct git_url *u);
 void git_redact(const struct git_url *u, struct buf *text);
 
 struct agent_request;
-/* The path of a checkout, its target or a repository in a file, that may wait for a FUSE server; NULL: none. On the
- * heap. */
-char *git_waits(const struct agent_request *r);
+/* For struct route_aside: the path of a checkout, its target or a repository in a file, that may wait for a FUSE
+ * server. */
+char *git_waits(const struct agent_request *r, const char *fields);
 
 /* The error code for git's messages; GIT_OPERATION_FAILED when none is known. */
 enum errc git_error_code(struct str said);

@@ -6,6 +6,7 @@
 #include "agent/api.h"
 #include "agent/limits.h"
 #include "agent/process/process.h"
+#include "agent/request/route.h"
 #include "http/client/client.h"
 #include "http/sse.h"
 

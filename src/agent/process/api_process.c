@@ -6,6 +6,7 @@
 #include "agent/process/process.h"
 #include "agent/process/service.h"
 #include "agent/request/reply.h"
+#include "agent/request/route.h"
 #include "agent/shell/session.h"
 #include "base/clock.h"
 

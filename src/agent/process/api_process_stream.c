@@ -2,9 +2,10 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
-#include "agent/command/events.h"
 #include "agent/limits.h"
 #include "agent/process/process.h"
+#include "agent/request/events.h"
+#include "agent/request/route.h"
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/json.h"

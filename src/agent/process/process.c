@@ -59,20 +59,9 @@ static char *new_id(void)
 	return xasprintf("proc_%lld_%s", (long long)clock_wall_ms(), tail);
 }
 
-static void free_launch(struct launch *l)
-{
-	if (!l)
-		return;
-	loop_timer_stop(&l->deadline);
-	free(l->argv);
-	free(l->cwd);
-	free(l);
-}
-
 static void free_process(struct process *p)
 {
 	loop_timer_stop(&p->kill_timer);
-	free_launch(p->launch);
 	proclog_free(&p->log);
 	proclist_free(&p->tree);
 	free(p->id);
@@ -326,7 +315,7 @@ static void process_end(struct process *p, const struct cmd_result *r, enum proc
 	p->result = *r;
 	p->status = status;
 	p->end_ms = clock_wall_ms();
-	p->kept_bytes = strlen(p->command) + (p->launch ? strlen(p->launch->argv) : 0);
+	p->kept_bytes = strlen(p->command);
 	ended++;
 	ended_bytes += p->kept_bytes;
 	list_push(&over, &p->over_node);
@@ -400,7 +389,7 @@ static void prepare_kill(struct process *p, int sig, bool *ret_shell)
 static void signal_only(struct process *p, int sig)
 {
 	bool shell, orphaned = cmd_has_ended(p->cmd);
-	if (!orphaned && (p->launch || !is_own_shell(p->pid))) {
+	if (!orphaned && !is_own_shell(p->pid)) {
 		proctree_kill(p->pid, sig);
 		return;
 	}

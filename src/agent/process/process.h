@@ -28,14 +28,6 @@ enum process_status {
 	PROCESS_ERROR
 };
 
-/* How a process without a session was launched (rpc/control_process.c); freed with it. */
-struct launch {
-	char *argv; /* a JSON array */
-	char *cwd;
-	struct loop_timer deadline;
-	bool timed_out;
-};
-
 struct process {
 	struct list node;
 	struct list over_node; /* when ended */
@@ -64,7 +56,6 @@ struct process {
 	bool service;	 /* started again when it ends (service.h) */
 	bool keep_alive; /* its box does not sleep while it runs */
 	struct loop_timer kill_timer;
-	struct launch *launch; /* NULL: started by a session */
 };
 
 /* on_news is called when the log has grown or the process has ended, until process_unfollow. */

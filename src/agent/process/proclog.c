@@ -36,7 +36,7 @@ static size_t head_n(const struct head *h)
 
 void proclog_init(struct proclog *l)
 {
-	*l = (struct proclog){.old.spool = SPOOL_INIT, .recent.spool = SPOOL_INIT, .cap = PROCESS_LOG_MAX};
+	*l = (struct proclog){.old.spool = SPOOL_INIT, .recent.spool = SPOOL_INIT};
 	l->old.spool.mem_max = l->recent.spool.mem_max = PROCLOG_MEM;
 }
 
@@ -77,7 +77,7 @@ static int store(struct proclog *l, int stream, struct str bytes)
 
 static void put_record(struct proclog *l, int stream, struct str bytes)
 {
-	if (l->bytes - l->recent.bytes >= l->cap / 2)
+	if (l->bytes - l->recent.bytes >= PROCESS_LOG_MAX / 2)
 		turn_over(l);
 	if (l->gap)
 		l->gap = store(l, GAP, str_n((const char *)&l->bytes, sizeof l->bytes)) < 0;

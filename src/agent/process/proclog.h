@@ -23,7 +23,6 @@ struct proclog {
 	struct proclog_part old, recent;
 	char carry[2][4]; /* the beginning of a character that is not complete yet, per stream */
 	size_t carry_n[2];
-	uint64_t cap;	/* PROCESS_LOG_MAX, unless the owner sets another before the first byte */
 	uint64_t bytes; /* of output, all in all */
 	bool gap;	/* the disk was full: output since the last record is missing */
 };

@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "agent/command/run.h"
+#include "agent/proc/run.h"
 #include "agent/process/process.h"
 
 #define SERVICES_FILE "/var/lib/atoll-agent/services.json"

@@ -2,6 +2,7 @@
 #include "agent/api.h"
 #include "agent/limits.h"
 #include "agent/request/local.h"
+#include "agent/request/route.h"
 #include "base/limits.h"
 #include "http/client/client.h"
 #include "http/sse.h"

@@ -2,36 +2,6 @@
 
 #include <string.h>
 
-#define RUN   "command sessionId timeoutMs env cwd encoding stdin stdinEncoding origin "
-#define WATCH "path recursive events include exclude sessionId "
-
-static const struct {
-	const char *pattern;
-	const char *known; /* names, divided by blanks */
-} table[] = {
-	{"/api/execute", RUN "background"},
-	{"/api/execute/stream", RUN "background streamId"},
-	{"/api/process/start", RUN "processId autoCleanup service keepAlive"},
-	{"/api/session/create", "id name env cwd commandTimeoutMs isolation labels"},
-	{"/api/session/delete", "sessionId"},
-	{"/api/port-watch", "port mode path statusMin statusMax interval processId sessionId"},
-	{"/api/exists", "path sessionId"},
-	{"/api/mkdir", "path recursive sessionId"},
-	{"/api/delete", "path sessionId"},
-	{"/api/rename", "oldPath newPath sessionId"},
-	{"/api/move", "sourcePath destinationPath sessionId"},
-	{"/api/read", "path encoding sessionId"},
-	{"/api/read/stream", "path sessionId"},
-	{"/api/list-files", "path options recursive includeHidden sessionId"},
-	{"/api/watch", WATCH},
-	{"/api/watch/check", WATCH "since"},
-	{"/api/backup/create", "dir archivePath excludes gitignore compression sessionId"},
-	{"/api/backup/restore", "dir archivePath sessionId"},
-	{"/api/git/checkout", "repoUrl branch targetDir depth timeoutMs sessionId"},
-	{"/api/contexts", "language cwd env_vars timeout_ms sessionId"},
-	{"/api/execute/code", "code context_id language env_vars timeout_ms sessionId"},
-};
-
 /* The first name of a row that the route knows is the right one. */
 static const char *const spellings[][8] = {
 	{"command", "cmd", "commandLine", "command_line", "script"},
@@ -74,14 +44,6 @@ static bool holds(const char *names, struct str name)
 	return false;
 }
 
-static const char *known_of(const struct route *route)
-{
-	for (size_t i = 0; i < ARRAY_LEN(table); i++)
-		if (strcmp(table[i].pattern, route->pattern) == 0)
-			return table[i].known;
-	return NULL;
-}
-
 /* The route's own name for a member, or NULL. */
 static const char *meant(const char *known, struct str name)
 {
@@ -106,7 +68,7 @@ static void warn(struct json_writer *w, struct str name, const char *right, bool
 
 void fields_check(struct http_exchange *x, const struct route *route, struct json *body)
 {
-	const char *known = known_of(route);
+	const char *known = route->fields;
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	size_t n = 0;

@@ -1,5 +1,5 @@
 /*
- * fields.h - the members that a JSON request may have, for each route; what people write instead of them.
+ * fields.h - the members of a JSON request that its route does not have (struct route); what people write instead.
  *
  * A member that is known under another name is renamed ("cmd" is "command"), unless the right one is there too. Both
  * cases, and members that mean nothing, are told in `warnings` of the answer: clients of other versions may send more

@@ -1,8 +1,8 @@
 #include "agent/request/route.h"
 
 #include "agent/agent.h"
-#include "agent/fuse/aside.h"
 #include "agent/limits.h"
+#include "agent/request/aside.h"
 #include "agent/request/fields.h"
 #include "base/clock.h"
 
@@ -180,6 +180,20 @@ void agent_request_fail(const struct agent_request *r, const struct err *e, stru
 {
 	http_respond_error_json(
 		r->x, &(struct error_json){.err = e, .operation = r->route->operation, .context = context});
+}
+
+void agent_request_fail_file(const struct agent_request *r, const struct err *e, const char *path, const char *extra)
+{
+	auto_buf struct buf context = {0};
+	struct json_writer w = json_writer(&context);
+	json_object_begin(&w);
+	json_member_cstr(&w, "path", path);
+	if (r->route->operation)
+		json_member_cstr(&w, "operation", r->route->operation);
+	if (extra)
+		buf_printf(&context, ",%s", extra);
+	json_object_end(&w);
+	agent_request_fail(r, e, buf_str(&context));
 }
 
 void agent_request_fail_about(const struct agent_request *r, const struct err *e, const char *key, struct str value)

@@ -1,9 +1,9 @@
 /*
  * route.h - the table of the agent's routes, and the request that a handler gets.
  *
- * Each API area has one file that exports its handlers; routes.c lists them all. A pattern is a path whose segments are
- * compared byte by byte; one segment may be {id}, which matches any non-empty one. 404 and 405 (with Allow) come from
- * the table. HEAD is answered like GET.
+ * Each API area has one file that exports its handlers; routes.c has them all, and every fact of a route in its row. A
+ * pattern is a path whose segments are compared byte by byte; one segment may be {id}, which matches any non-empty one.
+ * 404 and 405 (with Allow) come from the table. HEAD is answered like GET.
  *
  * The body is read before the handler runs, in the way that the route says; a handler gets it parsed. A handler answers
  * at once (reply.h), or takes the exchange over with http_exchange_set and answers later. The request and all that it
@@ -23,7 +23,20 @@ enum route_body {
 };
 
 struct agent_request;
+struct rpc_method;
 typedef void (*route_handler)(struct agent_request *r);
+
+/* How a request waits for a FUSE server (aside.h). */
+struct route_aside {
+	/* The path of the request that may wait, on the heap; NULL: none, or it is in a body that has not been read. A
+	 * route without this function never waits. */
+	char *(*waits)(const struct agent_request *r, const char *fields);
+	const char *fields; /* members of the body that name files, divided by blanks */
+	uint32_t wait;	    /* ms until the client gets an error; 0: ASIDE_WAIT */
+	/* Not 0: the member timeoutMs, at most so much, takes the place of `wait`; the error comes ASIDE_WAIT later. */
+	uint32_t own_max;
+	bool lasts; /* counts among ASIDE_WATCHES */
+};
 
 struct route {
 	const char *method;
@@ -31,6 +44,9 @@ struct route {
 	enum route_body body;
 	route_handler handle;
 	const char *operation; /* goes into error envelopes; NULL: none */
+	const char *fields;    /* members that a JSON body may have, divided by blanks; NULL: they are not checked */
+	struct route_aside aside;
+	const struct rpc_method *rpc; /* the methods that call it (rpc/rpc.h), up to one without a name; NULL: none */
 };
 
 struct agent_request {
@@ -58,6 +74,8 @@ struct str agent_request_query(const struct agent_request *r, struct str name, s
 
 /* Error answer with the route's operation. `context` is a complete JSON object or empty. */
 void agent_request_fail(const struct agent_request *r, const struct err *e, struct str context);
+/* The same about a path, with upstream's context {path, operation}. `extra` is more JSON members or NULL. */
+void agent_request_fail_file(const struct agent_request *r, const struct err *e, const char *path, const char *extra);
 /* The same with one string in the context: {"sessionId": …}. */
 void agent_request_fail_about(const struct agent_request *r, const struct err *e, const char *key, struct str value);
 /* VALIDATION_FAILED with context.validationErrors [{field, message, code}]. */

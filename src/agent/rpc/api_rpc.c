@@ -1,7 +1,6 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/limits.h"
-#include "agent/rpc/control.h"
 #include "agent/rpc/rpc.h"
 
 /* GET /rpc: a WebSocket whose text messages are the frames of one capnweb session. */
@@ -21,11 +20,7 @@ void rpc_stop(void)
 	rpc_tunnels_end();
 	list_each(it, &sessions)
 	{
-		struct rpc *r = list_entry(it, struct rpc, node);
-		r->n++; /* the end of its last call must not close it inside of control_stop */
-		control_stop(r);
-		r->n--;
-		rpc_close_if_idle(r);
+		rpc_close_if_idle(list_entry(it, struct rpc, node));
 	}
 }
 
@@ -65,10 +60,7 @@ void rpc_tell_exit(const struct json *end)
 		struct rpc *r = list_entry(it, struct rpc, node);
 		if (!r->session || !count_exit(r))
 			continue;
-		if (r->control)
-			control_tell_exit(r, end, on_exit_told);
-		else
-			capnweb_call_peer(r->session, 0, "onTunnelExit", buf_str(&args), on_exit_told, r);
+		capnweb_call_peer(r->session, 0, "onTunnelExit", buf_str(&args), on_exit_told, r);
 	}
 }
 
@@ -95,7 +87,6 @@ static void end_session(struct loop_task *task)
 	struct capnweb *session = take_ptr(&r->session);
 	if (session) {
 		rpc_tunnels_leave(r);
-		control_leave(r);
 		list_each(it, &r->calls) rpc_call_leave(list_entry(it, struct rpc_call, node));
 		r->n++; /* its callbacks may end the last call */
 		capnweb_free(session);
@@ -119,18 +110,8 @@ static bool on_send(void *arg, struct str frame)
 
 static void on_call(void *arg, struct capnweb_call *call, void *object, const char *name)
 {
-	struct rpc_object *o = object;
-	if (o)
-		return o->on_call(o, call, name);
-	if (!control_start(arg, call, name))
-		rpc_start(arg, call, name);
-}
-
-static void on_drop(void *arg, void *object)
-{
-	struct rpc_object *o = object;
-	(void)arg;
-	o->on_drop(o);
+	(void)object; /* the main one: no answer has another */
+	rpc_start(arg, call, name);
 }
 
 static void on_end(void *arg, const char *reason)
@@ -142,7 +123,7 @@ static void on_end(void *arg, const char *reason)
 }
 
 static const struct capnweb_ops session_ops = {
-	.send = on_send, .on_call = on_call, .has_object = rpc_has_object, .on_drop = on_drop, .on_end = on_end};
+	.send = on_send, .on_call = on_call, .has_object = rpc_has_object, .on_end = on_end};
 
 /* ---- the socket ---- */
 

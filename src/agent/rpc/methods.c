@@ -1,95 +1,46 @@
 #include <ctype.h>
 
-#include "agent/rpc/control.h"
 #include "agent/rpc/rpc.h"
 
 #include "proto/errc.h"
 
-/* The methods of `SandboxAPI` in @cloudflare/sandbox 0.12, as requests to the routes of the same operation. */
+/* The methods of `SandboxAPI` in @cloudflare/sandbox 0.12: each is a request to the route that has it in its row. */
 
-static const struct rpc_method methods_012[] = {
-	{"commands.execute", "POST", "/api/execute", "0=command 1=sessionId 2=*", RPC_JSON, NULL},
-	{"commands.executeStream", "POST", "/api/execute/stream", "0=command 1=sessionId 2=*", RPC_STREAM, NULL},
-
-	{"files.readFile", "POST", "/api/read", "0=path 1=sessionId 2=*", RPC_JSON, NULL},
-	{"files.readFileStream", "POST", "/api/read/stream", "0=path 1=sessionId", RPC_STREAM, NULL},
-	{"files.writeFile", "POST", "/api/write", "0=path 2=sessionId 3=* 1=content", RPC_JSON, NULL},
-	{"files.writeFileStream", "PUT", "/api/file?path={0}&sessionId={2}", "", RPC_UPLOAD, NULL},
-	{"files.deleteFile", "POST", "/api/delete", "0=path 1=sessionId", RPC_JSON, NULL},
-	{"files.renameFile", "POST", "/api/rename", "0=oldPath 1=newPath 2=sessionId", RPC_JSON, NULL},
-	{"files.moveFile", "POST", "/api/move", "0=sourcePath 1=destinationPath 2=sessionId", RPC_JSON, NULL},
-	{"files.mkdir", "POST", "/api/mkdir", "0=path 1=sessionId 2=*", RPC_JSON, NULL},
-	{"files.listFiles", "POST", "/api/list-files", "0=path 1=sessionId 2=options", RPC_JSON, NULL},
-	{"files.exists", "POST", "/api/exists", "0=path 1=sessionId", RPC_JSON, NULL},
-
-	{"processes.startProcess", "POST", "/api/process/start", "0=command 1=sessionId 2=*", RPC_JSON, NULL},
-	{"processes.listProcesses", "GET", "/api/process/list", "", RPC_JSON, NULL},
-	{"processes.getProcess", "GET", "/api/process/{0}", "", RPC_JSON, NULL},
-	{"processes.killProcess", "DELETE", "/api/process/{0}", "", RPC_JSON, NULL},
-	{"processes.killAllProcesses", "DELETE", "/api/process/kill-all", "", RPC_JSON, NULL},
-	{"processes.getProcessLogs", "GET", "/api/process/{0}/logs", "", RPC_JSON, NULL},
-	{"processes.streamProcessLogs", "GET", "/api/process/{0}/stream", "", RPC_STREAM, NULL},
-
-	{"ports.watchPort", "POST", "/api/port-watch", "0=*", RPC_STREAM, NULL},
-	{"git.checkout", "POST", "/api/git/checkout", "0=repoUrl 1=sessionId 2=*", RPC_JSON, NULL},
-
-	{"interpreter.createCodeContext", "POST", "/api/contexts", "0.language 0.cwd 0.envVars=env_vars", RPC_JSON,
-		shape_context},
-	{"interpreter.streamCode", "POST", "/api/execute/code", "0=context_id 1=code 2=language", RPC_STREAM, NULL},
-	{"interpreter.runCodeStream", "POST", "/api/execute/code", "0=context_id 1=code 2=language 4=timeout_ms",
-		RPC_CODE, NULL},
-	{"interpreter.listCodeContexts", "GET", "/api/contexts", "", RPC_JSON, shape_contexts},
-	{"interpreter.deleteCodeContext", "DELETE", "/api/contexts/{0}", "", RPC_JSON, shape_nothing},
-
-	{"utils.ping", "GET", "/api/ping", "", RPC_JSON, shape_ping},
-	{"utils.getVersion", "GET", "/api/version", "", RPC_JSON, shape_version},
-	{"utils.getCommands", "GET", "/api/commands", "", RPC_JSON, NULL},
-	{"utils.createSession", "POST", "/api/session/create", "0=*", RPC_JSON, shape_session},
-	{"utils.deleteSession", "POST", "/api/session/delete", "0=sessionId", RPC_JSON, NULL},
-	{"utils.listSessions", "GET", "/api/session/list", "", RPC_JSON, shape_sessions},
-
-	{"backup.createArchive", "POST", "/api/backup/create", "0=dir 1=archivePath 2=sessionId 3=*", RPC_JSON, NULL},
-	{"backup.restoreArchive", "POST", "/api/backup/restore", "0=dir 1=archivePath 2=sessionId", RPC_JSON, NULL},
-	{"backup.uploadParts", "POST", "/api/backup/upload-parts", "0=*", RPC_JSON, NULL},
-
-	{"watch.watch", "POST", "/api/watch", "0=*", RPC_STREAM, NULL},
-	{"watch.checkChanges", "POST", "/api/watch/check", "0=*", RPC_JSON, NULL},
-};
-
-static const struct rpc_method read_none = {
-	"files.readFile", "GET", "/api/file?path={0}&sessionId={1}", "", RPC_FILE, NULL};
-
-static const struct rpc_table table_012 = {methods_012, ARRAY_LEN(methods_012), 2, &read_none};
-
-const struct rpc_method *rpc_method_find(const struct rpc *r, const char *name, const struct capnweb_call *call)
+/* Files as bytes are another route. */
+static bool takes(const struct rpc_method *m, const struct capnweb_call *call)
 {
-	const struct rpc_table *t = r->control ? &control_table : &table_012;
 	struct str encoding = STR_NULL;
-	for (size_t i = 0; i < t->n; i++) {
-		if (strcmp(t->methods[i].name, name) != 0)
-			continue;
-		if (strcmp(name, t->read_none->name) == 0)
-			(void)json_read_str(capnweb_call_arg(call, t->options), "encoding", &encoding, NULL);
-		return str_eq_c(encoding, "none") ? t->read_none : &t->methods[i];
-	}
-	return NULL;
+	if (m->kind != RPC_FILE)
+		return true;
+	(void)json_read_str(capnweb_call_arg(call, 2), "encoding", &encoding, NULL);
+	return str_eq_c(encoding, "none");
 }
 
-static bool is_domain(const struct rpc_table *t, const char *path)
+const struct rpc_method *rpc_method_find(
+	const char *name, const struct capnweb_call *call, const struct route **ret_route)
 {
-	size_t n = strlen(path);
-	for (size_t i = 0; i < t->n; i++)
-		if (strncmp(t->methods[i].name, path, n) == 0 && t->methods[i].name[n] == '.')
-			return true;
-	return false;
+	const struct rpc_method *found = NULL;
+	for (const struct route *r = routes; r < routes + routes_n; r++) {
+		for (const struct rpc_method *m = r->rpc; m && m->name; m++) {
+			bool first = !found || m->kind == RPC_FILE;
+			if (strcmp(m->name, name) != 0 || !takes(m, call) || !first)
+				continue;
+			*ret_route = r;
+			found = m;
+		}
+	}
+	return found;
 }
 
 bool rpc_has_object(void *arg, const char *path)
 {
-	const struct rpc *r = arg;
-	if (strcmp(path, "tunnels") == 0 || strcmp(path, "utils") == 0)
-		return true;
-	return r->control ? is_domain(&control_table, path) || control_has_object(path) : is_domain(&table_012, path);
+	size_t n = strlen(path);
+	(void)arg;
+	for (const struct route *r = routes; r < routes + routes_n; r++)
+		for (const struct rpc_method *m = r->rpc; m && m->name; m++)
+			if (strncmp(m->name, path, n) == 0 && m->name[n] == '.')
+				return true;
+	return strcmp(path, "tunnels") == 0;
 }
 
 /* ---- requests ---- */
@@ -105,16 +56,17 @@ static void put_encoded(struct buf *out, struct str s)
 	}
 }
 
-static int put_target(struct buf *out, const char *path, const struct capnweb_call *call, struct err *e)
+/* A route's pattern, or a method's query, with arguments in the place of {id} and {N}. */
+static int put_target(struct buf *out, const char *text, const struct capnweb_call *call, struct err *e)
 {
-	for (const char *p = path; *p; p++) {
+	for (const char *p = text; *p; p++) {
 		if (*p != '{') {
 			buf_add_byte(out, *p);
 			continue;
 		}
-		size_t i = (size_t)(p[1] - '0');
+		size_t i = p[1] == 'i' ? 0 : (size_t)(p[1] - '0');
 		const struct json *arg = capnweb_call_arg(call, i);
-		p += 2;
+		p = strchr(p, '}');
 		if (arg && arg->type != JSON_T_STRING)
 			return err_set(e, ERRC_VALIDATION_FAILED, "argument %zu must be a string", i + 1);
 		/* An empty segment of a path would name another route. */
@@ -153,18 +105,18 @@ static void put_item(struct buf *out, struct str item, const struct capnweb_call
 	}
 }
 
-int rpc_request(const struct rpc_method *m, const struct capnweb_call *call, struct buf *target, struct buf *body,
-	struct err *e)
+int rpc_request(const struct rpc_call *c, struct buf *target, struct buf *body, struct err *e)
 {
-	if (put_target(target, m->path, call, e) < 0)
+	const struct rpc_method *m = c->method;
+	if (put_target(target, c->route->pattern, c->call, e) < 0)
 		return -1;
-	if (m->kind == RPC_EVENTS) {
-		control_watch_body(body, call);
-		return body->failed ? err_set(e, ERRC_VALIDATION_FAILED, "the arguments are too long") : 0;
-	}
-	for (struct str rest = str_of(m->body); rest.n;)
-		put_item(body, str_split(rest, ' ', &rest), call);
-	if (*m->body && !buf_size(body))
+	if (m->query)
+		buf_add_byte(target, '?');
+	if (m->query && put_target(target, m->query, c->call, e) < 0)
+		return -1;
+	for (struct str rest = str_of(m->body ? m->body : ""); rest.n;)
+		put_item(body, str_split(rest, ' ', &rest), c->call);
+	if (m->body && !buf_size(body))
 		buf_add_byte(body, ',');
 	/* The first comma becomes the brace. */
 	if (buf_size(body)) {

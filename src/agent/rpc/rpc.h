@@ -3,31 +3,25 @@
  * `transport: 'rpc'` (docs/design/019-rpc.md). src/capnweb knows the protocol; this room knows the methods.
  *
  *	api_rpc.c	the socket and the session on it
- *	methods.c	the table of methods, and how arguments become a request
+ *	methods.c	finds a method in the table of routes; how its arguments become a request
  *	rpc_call.c	a call: the request to the agent's own server, plain answers, errors
  *	rpc_stream.c	answers that are streams, and streams among the arguments
  *	rpc_code.c	runCodeStream, which calls the client back
  *	rpc_tunnels.c	the tunnels domain, which atolld serves
  *	rpc_shape.c	answers that differ from those over HTTP
- *	control*.c	a second table of methods, for clients of upstream's 1.0 preview (control.h)
  *
  * A call is one HTTP call to the agent's own server (request/local.h). It belongs to its session's list and is freed in
  * its on_close. The session is freed when socket, protocol and the last call are gone. Thread: the loop's.
  */
 #pragma once
 
+#include "agent/request/route.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "capnweb/capnweb.h"
 #include "http/client/client.h"
 #include "http/sse.h"
 #include "http/ws/ws.h"
-
-/* An object that a client holds besides the main one: the first member of its own struct. */
-struct rpc_object {
-	void (*on_call)(struct rpc_object *o, struct capnweb_call *call, const char *method);
-	void (*on_drop)(struct rpc_object *o); /* the client has let go: frees it */
-};
 
 struct rpc {
 	struct list node;	 /* of all sessions, while the socket is there */
@@ -38,8 +32,6 @@ struct rpc {
 	size_t answers; /* bytes of answers that are being gathered */
 	size_t bodies;	/* bytes of arguments that are on their way to their routes */
 	bool full;	/* the client does not read */
-	bool control;	/* the client has activated the table of control.h */
-	size_t subs;	/* subscriptions that it holds */
 	size_t exits;	/* ends of tunnels that it was told of and has not answered */
 	struct loop_task end_task;
 };
@@ -50,26 +42,26 @@ enum rpc_kind {
 	RPC_FILE,   /* the same inside of an object that describes the file */
 	RPC_UPLOAD, /* the body is a stream of the client */
 	RPC_CODE,   /* events become callbacks */
-	RPC_SUB,    /* a subscription: an object whose stream is that of the bytes of the answer */
-	RPC_EVENTS, /* the same with each event of the answer as a value */
 };
 
+/* A method in the row of its route (routes.c). {id} of the path is the first argument. Two routes may have a method of
+ * one name: that of RPC_FILE takes the calls whose third argument asks for the encoding 'none'. */
 struct rpc_method {
-	const char *name;	 /* "commands.execute" */
-	const char *verb, *path; /* {N} in the path is the N-th argument */
-	/* Members of the body: "0=command 1=sessionId 2=*", where * is all members of that argument. "": no body. */
+	const char *name; /* "commands.execute" */
+	/* Members of the body: "0=command 1=sessionId 2=*", where * is all members of that argument. NULL: no body. */
 	const char *body;
 	enum rpc_kind kind;
 	/* Writes the answer as an expression; NULL: as it is. */
 	void (*shape)(struct buf *out, const struct json *answer);
+	const char *query; /* {N} is the N-th argument; NULL: none */
 };
 
 struct rpc_code;
-struct control_sub;
 
 struct rpc_call {
 	struct list node;
 	struct rpc *rpc;
+	const struct route *route;
 	const struct rpc_method *method;
 	struct capnweb_call *call; /* NULL: answered, or the session is over */
 	struct http_call *http;
@@ -78,7 +70,7 @@ struct rpc_call {
 	size_t gathered; /* counts in rpc->answers */
 	bool held;	 /* not read now: others come first, or the client does not read */
 	size_t body;	 /* bytes that count in rpc->bodies */
-	char *path;	 /* RPC_FILE: the path that was asked for; RPC_CODE: the context */
+	char *path;	 /* RPC_FILE: the path that was asked for */
 	struct capnweb_stream *stream;
 	struct capnweb_pipe *pipe;
 	uint64_t piped; /* bytes of the pipe that were taken */
@@ -86,23 +78,15 @@ struct rpc_call {
 	bool failed;	/* `error` is why */
 	struct err error;
 	struct rpc_code *code;
-	struct control_sub *sub;   /* NULL: none, or nobody wants it any more */
-	struct sse_reader *events; /* RPC_EVENTS */
 };
 
 /* methods.c */
-/* One version's methods. `read_none` takes the place of files.readFile when the argument number `options` of the call
- * asks for the encoding 'none'. */
-struct rpc_table {
-	const struct rpc_method *methods;
-	size_t n, options;
-	const struct rpc_method *read_none;
-};
-const struct rpc_method *rpc_method_find(const struct rpc *r, const char *name, const struct capnweb_call *call);
+/* Finds the method that takes the call, and its route; NULL: there is none. */
+const struct rpc_method *rpc_method_find(
+	const char *name, const struct capnweb_call *call, const struct route **ret_route);
 bool rpc_has_object(void *arg, const char *path);
 /* The target and the body of the request. -1: an argument is missing. */
-int rpc_request(const struct rpc_method *m, const struct capnweb_call *call, struct buf *target, struct buf *body,
-	struct err *e);
+int rpc_request(const struct rpc_call *c, struct buf *target, struct buf *body, struct err *e);
 
 /* api_rpc.c */
 /* Reads frames or not, as the socket and the bodies allow. */
@@ -115,9 +99,6 @@ void rpc_close_if_idle(struct rpc *r);
 
 /* rpc_call.c */
 void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name);
-/* Rejects the call when the expression did not fit into its buffer. */
-void rpc_resolve(struct capnweb_call *call, const struct buf *expression);
-void rpc_reject_unknown(struct capnweb_call *call, const char *name);
 /* Answers, unless that was done, and frees. */
 void rpc_call_done(struct rpc_call *c);
 /* `details` is an object as plain JSON, or empty. */

@@ -1,7 +1,6 @@
 #include "agent/agent.h"
 #include "agent/limits.h"
 #include "agent/request/local.h"
-#include "agent/rpc/control.h"
 #include "agent/rpc/rpc.h"
 #include "proto/errc.h"
 
@@ -55,7 +54,7 @@ void rpc_reject(struct capnweb_call *call, const struct err *e)
 	rpc_reject_with(call, str_of(e->msg), str_of(errc_info(e->code)->code), STR_NULL);
 }
 
-void rpc_reject_unknown(struct capnweb_call *call, const char *name)
+static void reject_unknown(struct capnweb_call *call, const char *name)
 {
 	auto_buf struct buf text = {0};
 	buf_printf(&text, "'%s' is not a function.", name);
@@ -83,7 +82,8 @@ static void reject_answer(struct rpc_call *c)
 
 /* ---- answers ---- */
 
-void rpc_resolve(struct capnweb_call *call, const struct buf *expression)
+/* Rejects the call when the expression did not fit into its buffer. */
+static void resolve(struct capnweb_call *call, const struct buf *expression)
 {
 	struct err e;
 	if (!expression->failed)
@@ -107,7 +107,7 @@ static void resolve_answer(struct rpc_call *c)
 		c->method->shape(&out, doc ? json_root(doc) : NULL);
 		json_free(doc);
 	}
-	rpc_resolve(take_ptr(&c->call), &out);
+	resolve(take_ptr(&c->call), &out);
 }
 
 static void on_head(struct http_call *http, const struct http_response *r)
@@ -118,11 +118,8 @@ static void on_head(struct http_call *http, const struct http_response *r)
 	c->body = 0;
 	rpc_flow(c->rpc);
 	bool streams = c->method->kind == RPC_STREAM || c->method->kind == RPC_FILE;
-	bool subscribes = c->method->kind == RPC_SUB || c->method->kind == RPC_EVENTS;
 	if (r->status == 200 && streams && c->call)
 		rpc_stream_head(c, r);
-	else if (r->status == 200 && subscribes && c->call)
-		control_call_head(c);
 	else if (c->rpc->full || c->rpc->answers > RPC_ANSWERS_HIGH)
 		rpc_gather(c->rpc);
 }
@@ -132,8 +129,6 @@ static void on_body(struct http_call *http, struct str chunk)
 	struct rpc_call *c = http_call_arg(http);
 	if (c->stream)
 		return rpc_stream_body(c, chunk);
-	if (c->sub)
-		return control_call_body(c, chunk);
 	if (c->code && c->status == 200)
 		return rpc_code_body(c, chunk);
 	if (!c->call)
@@ -219,7 +214,6 @@ static void on_close(struct http_call *http, const struct http_failure *failure)
 		rpc_upload_close(c);
 	if (c->stream)
 		rpc_stream_close(c, failure);
-	control_call_close(c, failure);
 	if (!c->code || rpc_code_close(c))
 		rpc_call_done(c);
 }
@@ -229,14 +223,14 @@ static const struct http_call_ops call_ops = {
 
 /* ---- start ---- */
 
-static int start(struct rpc_call *c, const struct rpc_method *m, struct err *e)
+static int start(struct rpc_call *c, struct err *e)
 {
 	auto_buf struct buf target = {0}, body = {0};
-	bool upload = m->kind == RPC_UPLOAD;
-	if (rpc_request(m, c->call, &target, &body, e) < 0 || (upload && rpc_upload_start(c, e) < 0))
+	bool upload = c->method->kind == RPC_UPLOAD;
+	if (rpc_request(c, &target, &body, e) < 0 || (upload && rpc_upload_start(c, e) < 0))
 		return -1;
 	struct http_header headers[] = {{STR("Content-Type"), STR("application/json")}};
-	struct http_call_options o = {.method = str_of(m->verb),
+	struct http_call_options o = {.method = str_of(c->route->method),
 		.target = buf_str(&target),
 		.headers = headers,
 		.headers_n = upload ? 0 : 1,
@@ -254,28 +248,28 @@ static int start(struct rpc_call *c, const struct rpc_method *m, struct err *e)
 
 void rpc_start(struct rpc *r, struct capnweb_call *call, const char *name)
 {
-	const struct rpc_method *m = rpc_method_find(r, name, call);
+	const struct route *route = NULL;
+	const struct rpc_method *m = rpc_method_find(name, call, &route);
 	struct err e;
 	if (!m && strncmp(name, "tunnels.", 8) == 0 && rpc_tunnel_start(r, call, name))
 		return;
 	if (!m)
-		return rpc_reject_unknown(call, name);
+		return reject_unknown(call, name);
 	if (r->n >= RPC_OPEN_MAX) {
 		err_set(&e, ERRC_INVALID_REQUEST, "more than %d calls and streams are open on this socket",
 			RPC_OPEN_MAX);
 		return rpc_reject(call, &e);
 	}
 	struct rpc_call *c = xcalloc(1, sizeof *c);
-	*c = (struct rpc_call){.rpc = r, .method = m, .call = call};
+	*c = (struct rpc_call){.rpc = r, .route = route, .method = m, .call = call};
 	list_push(&r->calls, &c->node);
 	r->n++;
-	bool named = m->kind == RPC_FILE || m->kind == RPC_CODE;
-	const struct json *path = named ? capnweb_call_arg(call, 0) : NULL;
+	const struct json *path = m->kind == RPC_FILE ? capnweb_call_arg(call, 0) : NULL;
 	if (path && path->type == JSON_T_STRING)
 		c->path = str_dup(path->text);
 	if (m->kind == RPC_CODE)
 		rpc_code_start(c);
-	if (start(c, m, &e) == 0) {
+	if (start(c, &e) == 0) {
 		if (c->pipe)
 			rpc_upload_writable(c);
 		return rpc_flow(r);

@@ -8,9 +8,8 @@
  * RPC_CALLBACKS_MAX of them are not answered, the run is not read. The call is answered when the last one is.
  */
 
-enum { ON_STDOUT, ON_STDERR, ON_RESULT, ON_ERROR, ON_EVENT, CALLBACKS };
-/* ON_EVENT: the argument itself is a function, which gets every event as it is (control_code.c). */
-static const char *const names[ON_EVENT] = {"onStdout", "onStderr", "onResult", "onError"};
+enum { ON_STDOUT, ON_STDERR, ON_RESULT, ON_ERROR, CALLBACKS };
+static const char *const names[CALLBACKS] = {"onStdout", "onStderr", "onResult", "onError"};
 
 struct rpc_code {
 	struct rpc_call *c;
@@ -103,10 +102,7 @@ static void on_event(void *arg, const struct sse_event *ev)
 	struct json_doc *doc = json_parse(ev->data, NULL);
 	const struct json *event = doc ? json_root(doc) : NULL;
 	(void)json_read_str(event, "type", &type, NULL);
-	if (event && k->stubs[ON_EVENT]) {
-		capnweb_put_json(&b, ev->data);
-		call_back(k, ON_EVENT, buf_str(&b));
-	} else if (str_eq_c(type, "stdout") || str_eq_c(type, "stderr")) {
+	if (str_eq_c(type, "stdout") || str_eq_c(type, "stderr")) {
 		put_output(&b, event);
 		call_back(k, str_eq_c(type, "stdout") ? ON_STDOUT : ON_STDERR, buf_str(&b));
 	} else if (str_eq_c(type, "result")) {
@@ -126,8 +122,7 @@ void rpc_code_start(struct rpc_call *c)
 	k->c = c;
 	sse_reader_init(&k->events, on_event, k);
 	k->events.max = CODE_FRAME_MAX;
-	k->stubs[ON_EVENT] = capnweb_take_stub(c->call, callbacks);
-	for (size_t i = 0; i < ON_EVENT && !k->stubs[ON_EVENT]; i++)
+	for (size_t i = 0; i < CALLBACKS; i++)
 		k->stubs[i] = capnweb_take_stub(c->call, json_get(callbacks, names[i]));
 }
 

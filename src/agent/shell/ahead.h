@@ -3,7 +3,7 @@
  *
  * bash takes 1.3 ms to start. A client that creates a session gives it a command next, so the session's shell is
  * started right after the answer and waits. It has run nothing: until it is taken, the session has no shell, and plain
- * commands are executed directly (command/plain.h). A waiting shell must be the shell that would be started now. It is
+ * commands are executed directly (proc/plain.h). A waiting shell must be the shell that would be started now. It is
  * given up when the box's environment changes, and not taken when its directory is another than the session's. One that
  * ends while it waits is forgotten.
  *

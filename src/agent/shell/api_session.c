@@ -4,6 +4,7 @@
 #include "agent/agent.h"
 #include "agent/api.h"
 #include "agent/limits.h"
+#include "agent/request/route.h"
 #include "agent/shell/session.h"
 #include "base/clock.h"
 

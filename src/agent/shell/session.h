@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "agent/command/run.h"
+#include "agent/proc/run.h"
 #include "base/list.h"
 
 struct session;

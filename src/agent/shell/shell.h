@@ -15,8 +15,8 @@
  */
 #pragma once
 
+#include "agent/env.h"
 #include "agent/proc/cmd.h"
-#include "agent/proc/env.h"
 #include "base/loop.h"
 
 struct shell;

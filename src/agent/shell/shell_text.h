@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "agent/proc/env.h"
+#include "agent/env.h"
 #include "base/buf.h"
 
 /* Descriptors inside the shell: above the numbers that people use (200 is popular with flock, bash itself takes 10 and

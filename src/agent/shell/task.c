@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 
 #include "agent/agent.h"
-#include "agent/command/plain.h"
 #include "agent/fuse/mounts.h"
 #include "agent/limits.h"
 #include "agent/proc/oom.h"
+#include "agent/proc/plain.h"
 #include "agent/shell/ahead.h"
 #include "base/clock.h"
 

@@ -2,9 +2,10 @@
 
 #include "agent/agent.h"
 #include "agent/api.h"
-#include "agent/command/plain.h"
 #include "agent/limits.h"
 #include "agent/proc/cmd.h"
+#include "agent/proc/plain.h"
+#include "agent/request/route.h"
 #include "agent/shell/session.h"
 #include "agent/term/terminal.h"
 #include "http/ws/ws.h"

@@ -13,8 +13,8 @@
  */
 #pragma once
 
+#include "agent/env.h"
 #include "agent/limits.h"
-#include "agent/proc/env.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/str.h"

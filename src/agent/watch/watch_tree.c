@@ -6,9 +6,9 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
-#include "agent/fuse/aside.h"
 #include "agent/fuse/mounts.h"
 #include "agent/limits.h"
+#include "agent/request/aside.h"
 
 enum {
 	MASK = IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |

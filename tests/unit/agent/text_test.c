@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "agent/command/plain.h"
+#include "agent/env.h"
 #include "agent/limits.h"
-#include "agent/proc/env.h"
+#include "agent/proc/plain.h"
 #include "agent/proc/spool.h"
 #include "agent/shell/shell_text.h"
 #include "base/fd.h"

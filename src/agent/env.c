@@ -1,4 +1,4 @@
-#include "agent/proc/env.h"
+#include "agent/env.h"
 
 #include "agent/limits.h"
 

@@ -1,4 +1,5 @@
 #include "agent/api.h"
+#include "agent/request/route.h"
 
 #include <sys/stat.h>
 

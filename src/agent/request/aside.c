@@ -1,20 +1,17 @@
-#include "agent/fuse/aside.h"
+#include "agent/request/aside.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include "agent/agent.h"
-#include "agent/file/path.h"
 #include "agent/fuse/mounts.h"
-#include "agent/git/git.h"
 #include "agent/limits.h"
 #include "agent/proc/children.h"
 #include "agent/proc/spawn.h"
 #include "base/json.h"
 #include "base/sig.h"
 #include "http/proxy.h"
-#include "proto/limits.h"
 
 struct aside {
 	struct child child;
@@ -32,42 +29,6 @@ static bool is_helper;
 
 /* ---- which requests ---- */
 
-/* Members of the body that name files, separated by blanks; "?" is the parameter "path", "git" what a checkout reads
- * and writes. */
-static const struct touching {
-	const char *pattern, *fields;
-	bool entries;  /* looks at what is in a directory */
-	uint32_t wait; /* 0: ASIDE_WAIT */
-	bool lasts;
-} touching[] = {
-	{"/api/exists", "path", false},
-	{"/api/mkdir", "path", false},
-	{"/api/delete", "path", false},
-	{"/api/rename", "oldPath newPath", false, ASIDE_LONG},
-	{"/api/move", "sourcePath destinationPath", false, ASIDE_LONG},
-	{"/api/read", "path", false},
-	{"/api/read/stream", "path", false},
-	{"/api/list-files", "path", true},
-	{"/api/watch", "path", true, 0, true},
-	{"/api/file", "?", false, ASIDE_LONG},
-	{"/api/write", "path", false, ASIDE_LONG},
-	{"/api/git/checkout", "git", false, GIT_TIMEOUT},
-};
-
-static const struct touching *touching_of(const struct route *r)
-{
-	for (size_t i = 0; i < ARRAY_LEN(touching); i++)
-		if (strcmp(touching[i].pattern, r->pattern) == 0)
-			return &touching[i];
-	return NULL;
-}
-
-/* A path that is not valid is refused by the handler. */
-static bool waits(const struct touching *t, const char *path)
-{
-	return path && (t->entries ? fuse_mounts_on_or_below(path) : fuse_mounts_on(path));
-}
-
 bool aside_asks(void)
 {
 	return !is_helper && fuse_mounts_any();
@@ -75,22 +36,8 @@ bool aside_asks(void)
 
 char *aside_path(const struct agent_request *r)
 {
-	struct err e;
-	if (!aside_asks())
-		return NULL;
-	const struct touching *t = touching_of(r->route);
-	for (struct str rest = str_of(t ? t->fields : ""); rest.n;) {
-		auto_free char *field = str_dup(str_split(rest, ' ', &rest)), *path = NULL, *given = NULL;
-		if (*field != '?' && !r->body)
-			continue;
-		if (strcmp(field, "git") == 0)
-			return git_waits(r);
-		int read = *field == '?' ? agent_request_query_path(r, &path, &given, &e)
-					 : agent_request_path(r, field, &path, &e);
-		if (read == 0 && waits(t, path))
-			return take_ptr(&path);
-	}
-	return NULL;
+	const struct route_aside *a = &r->route->aside;
+	return a->waits && aside_asks() ? a->waits(r, a->fields) : NULL;
 }
 
 /* ---- the helper ---- */
@@ -202,12 +149,12 @@ static void on_fail(void *arg, struct http_exchange *x, const struct http_failur
 	let_go(a);
 }
 
-static int check_room(const struct touching *t, struct err *e)
+static int check_room(const struct route *r, struct err *e)
 {
-	if (t->lasts && watching >= ASIDE_WATCHES)
+	if (r->aside.lasts && watching >= ASIDE_WATCHES)
 		return err_set(
 			e, ERRC_LIMIT_REACHED, "%d watches of directories with FUSE mounts run already", ASIDE_WATCHES);
-	if (!t->lasts && running >= ASIDE_MAX)
+	if (!r->aside.lasts && running >= ASIDE_MAX)
 		return err_set(e, ERRC_LIMIT_REACHED, "%d file operations wait for FUSE servers already", ASIDE_MAX);
 	return 0;
 }
@@ -229,14 +176,15 @@ static int start_helper(pid_t *ret_pid, int *ret_fd, struct err *e)
 	return 0;
 }
 
-/* A clone has a time limit of its own, after which it answers by itself. */
-static uint32_t wait_of(const struct touching *t, const struct agent_request *r)
+/* A request with a time limit of its own answers by itself after that. */
+static uint32_t wait_of(const struct agent_request *r)
 {
-	uint64_t ms = t->wait ? t->wait : ASIDE_WAIT;
+	const struct route_aside *a = &r->route->aside;
+	uint64_t ms = a->wait ? a->wait : ASIDE_WAIT;
 	struct err e;
-	if (strcmp(t->fields, "git") != 0)
+	if (!a->own_max)
 		return (uint32_t)ms;
-	json_read_u64(r->body, "timeoutMs", 1, GIT_TIMEOUT_MAX, &ms, &e);
+	json_read_u64(r->body, "timeoutMs", 1, a->own_max, &ms, &e);
 	return (uint32_t)ms + ASIDE_WAIT;
 }
 
@@ -246,15 +194,14 @@ void aside_run(const struct agent_request *r, struct str text, const char *path)
 	struct err e;
 	pid_t pid = -1;
 	int fd = -1;
-	const struct touching *t = touching_of(r->route);
-	if (check_room(t, &e) < 0 || start_helper(&pid, &fd, &e) < 0)
+	if (check_room(r->route, &e) < 0 || start_helper(&pid, &fd, &e) < 0)
 		return agent_request_fail_file(r, &e, path, NULL);
 	struct aside *a = xcalloc(1, sizeof *a);
 	*a = (struct aside){.pid = pid,
 		.route = r->route,
 		.path = xstrdup(path),
-		.wait = wait_of(t, r),
-		.count = t->lasts ? &watching : &running};
+		.wait = wait_of(r),
+		.count = r->route->aside.lasts ? &watching : &running};
 	child_watch(&a->child, pid, on_helper_end);
 	++*a->count;
 	if (!client)

@@ -20,7 +20,7 @@
  */
 #pragma once
 
-#include "agent/proc/env.h"
+#include "agent/env.h"
 
 enum { PLAIN_WORDS_MAX = 64 };
 

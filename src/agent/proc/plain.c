@@ -1,4 +1,4 @@
-#include "agent/command/plain.h"
+#include "agent/proc/plain.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

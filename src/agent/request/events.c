@@ -1,4 +1,4 @@
-#include "agent/command/events.h"
+#include "agent/request/events.h"
 
 #include "agent/limits.h"
 #include "agent/proc/output.h"

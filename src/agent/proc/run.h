@@ -6,8 +6,8 @@
  */
 #pragma once
 
+#include "agent/env.h"
 #include "agent/proc/cmd.h"
-#include "agent/proc/env.h"
 #include "base/json.h"
 
 struct run_spec {

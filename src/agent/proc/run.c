@@ -1,10 +1,10 @@
-#include "agent/command/run.h"
+#include "agent/proc/run.h"
 
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/command/plain.h"
 #include "agent/limits.h"
+#include "agent/proc/plain.h"
 #include "base/base64.h"
 
 void run_spec_free(struct run_spec *s)
