@@ -74,9 +74,9 @@
 #define RECOVER_WAIT	      500	   /* a start waits so long for the warden before it serves */
 #define WARDEN_REPLY_TIMEOUT  15000	   /* the handshake with the warden */
 #define DAEMON_GRACE	      10000	   /* SIGTERM: time for running exchanges to end */
+#define IMAGE_JOB_PROCESS_MAX 16	   /* jobs of atoll-images at a time; others wait */
 #define IMAGE_PULL_TIMEOUT    1800000	   /* of one image, for the PUT that names it */
-#define IMAGE_PULL_ANSWER_MAX (1u * MIB)
-#define AGENT_ENV_TIMEOUT     5000 /* a new box takes its variables */
+#define AGENT_ENV_TIMEOUT     5000	   /* a new box takes its variables */
 #define AGENT_LOOK_TIMEOUT    1000
 #define AGENT_FIRST_TIMEOUT   5000 /* the first answer of a new box, before a snapshot of it */
 #define AGENT_ENV_REPLY_MAX   (4u * KIB)

@@ -14,6 +14,7 @@
 #include "daemon/preview/port_forward.h"
 #include "daemon/preview/preview.h"
 #include "daemon/route/images_api.h"
+#include "daemon/storage/image_jobs.h"
 #include "proto/id.h"
 
 static void daemon_request_free(struct daemon_request *r)
@@ -441,6 +442,11 @@ static void dispatch(struct daemon_request *r)
 static const char *admitted_by(struct daemon_request *r)
 {
 	const struct http_request *q = http_request(r->x);
+	const struct image_caller *caller = image_jobs_caller(r->daemon, http_exchange_tag(r->x));
+	if (caller) {
+		snprintf(r->token, sizeof r->token, "%s", caller->token);
+		return caller->by;
+	}
 	if (http_exchange_tag(r->x) == LISTEN_UNIX || r->own)
 		return "socket";
 	if (use_token(r, tokens_bearer(http_header_value(&q->headers, STR("authorization")))) || has_query_token(r) ||
@@ -467,7 +473,7 @@ static void route(struct daemon_request *r)
 		r->match.route = ROUTE_PREVIEW;
 		return handle_preview(r, &origin, label);
 	}
-	r->own = http_exchange_tag(r->x) == LISTEN_OWN;
+	r->own = http_exchange_tag(r->x) == LISTEN_OWN || image_jobs_caller(r->daemon, http_exchange_tag(r->x)) != NULL;
 	if (http_exchange_tag(r->x) != LISTEN_UNIX && !r->own && !host_allowed(&r->daemon->config, origin.host))
 		return refuse_host(r, origin.host);
 	int found = api_route_match(q->path, &r->match, &e);
