@@ -459,6 +459,7 @@ int do_build(struct order *o, struct store *s, struct err *e)
 	if (work_open(&b.work, e) < 0 || work_open(&b.context, e) < 0)
 		return -1;
 	work_name(getpid(), o->digits, "-context", b.context.box);
+	b.context.keeps_mover = true;
 	set_platform(&b);
 	int r = take_context(&b, e) < 0 || build_context_file(&b, buf_cstr(&path), &text, e) < 0 ||
 				drop_hidden(&b, buf_cstr(&path), e) < 0 ||

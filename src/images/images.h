@@ -194,6 +194,7 @@ struct work {
 	struct daemon_link link;
 	char box[BOX_ID_MAX + 1];
 	bool there;
+	bool keeps_mover, has_mover; /* its files become no layer: the mover is sent there once */
 };
 
 int work_open(struct work *w, struct err *e);

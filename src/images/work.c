@@ -42,7 +42,7 @@ void work_drop(struct work *w)
 			break;
 		poll(NULL, 0, SERVICE_DROP_PAUSE);
 	}
-	w->there = false;
+	w->there = w->has_mover = false;
 }
 
 void work_close(struct work *w)
@@ -111,12 +111,16 @@ int work_box_bare(struct work *w, struct store *s, const char *key, uint32_t fla
 	return store_stage(s, w->box, flags, e) < 0 ? -1 : work_box(w, key, NULL, e);
 }
 
+/* It removes itself when it begins, so that no layer has it, but in a box that becomes none. */
 static int upload_mover(struct work *w, struct err *e)
 {
 	auto_buf struct buf path = {0};
+	if (w->has_mover)
+		return 0;
 	daemon_box_path(&path, w->box, "/api/file?path=%2F.atoll-mover&mode=755");
 	if (daemon_send_file(&w->link, buf_cstr(&path), the_order.mover, e) < 0)
 		return err_wrap(e, "the mover");
+	w->has_mover = w->keeps_mover;
 	return 0;
 }
 
@@ -159,10 +163,12 @@ int work_mover(struct work *w, struct mover_call *m, struct err *e)
 	size_t count = 0;
 	while (m->argv[count])
 		count++;
-	auto_free char **argv = xcalloc(count + 3, sizeof *argv);
+	auto_free char **argv = xcalloc(count + 4, sizeof *argv);
 	auto_buf struct buf said = {.max = SERVICE_OUTPUT_MAX};
 	size_t at = 0;
 	argv[at++] = MOVER_PATH;
+	if (w->keeps_mover)
+		argv[at++] = "--keep";
 	for (size_t i = 0; i < count; i++)
 		argv[at++] = (char *)m->argv[i];
 	if (m->feed)
