@@ -2,7 +2,7 @@
 #
 #   make run     install missing packages, build the programs and the image, start on 127.0.0.1:8700
 #   make test    install missing packages, build, run every suite
-#   make build   the programs: build/atoll, build/atolld and the ten others of ARCHITECTURE.md
+#   make build   the programs: build/atoll, build/atolld and the eight others of ARCHITECTURE.md, and the link build/atoll-docker
 #   make unit | integration | security | compat | sdk | browser | wrangler   one suite; tests/run names them all
 #   make guest   the machine of tests/host
 #   make docs    the site of docs/, into build/docs
@@ -22,8 +22,8 @@ SHELL := /bin/bash
 B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
-PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape atoll-fusermount atoll-docker
-PROGRAMS_HOST := atolld atoll-gate atoll-tls atoll-mover atoll-images atoll-backup
+PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape atoll-fusermount
+PROGRAMS_HOST := atolld atoll-gate atoll-mover atoll-images atoll-backup
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -65,6 +65,7 @@ build: $(B)/host/build.ninja $(B)/static/build.ninja
 	@for d in host static; do ninja --quiet -C $(B)/$$d | { grep -v '^ninja: no work to do' || true; }; [ $${PIPESTATUS[0]} -eq 0 ] || exit 1; done
 	@for p in $(PROGRAMS_STATIC); do f=$$(find $(B)/static/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done
 	@for p in $(PROGRAMS_HOST); do f=$$(find $(B)/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done
+	@ln -sf atoll $(B)/atoll-docker
 
 image:
 	@tools/image/build
@@ -112,6 +113,7 @@ lint: build
 asan: $(B)/asan/host/build.ninja
 	@ninja --quiet -C $(B)/asan/host
 	@for p in $(PROGRAMS_STATIC) $(PROGRAMS_HOST); do f=$$(find $(B)/asan/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/asan/$$p; done
+	@ln -sf atoll $(B)/asan/atoll-docker
 	@tools/asan
 
 FUZZ_SECONDS ?= 30
@@ -153,6 +155,7 @@ man: build
 install: build man
 	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
 	@install -m 0755 $(addprefix $(B)/,$(PROGRAMS_STATIC) $(PROGRAMS_HOST)) $(DESTDIR)$(PREFIX)/bin
+	@ln -sf atoll $(DESTDIR)$(PREFIX)/bin/atoll-docker
 	@[ ! -f $(B)/man/atoll.1 ] || install -D -m 0644 $(B)/man/atoll.1 $(DESTDIR)$(PREFIX)/share/man/man1/atoll.1
 	@for s in bash:bash-completion/completions/atoll zsh:zsh/site-functions/_atoll fish:fish/vendor_completions.d/atoll.fish; do \
 	  mkdir -p $(B)/completion && $(B)/atoll completion $${s%%:*} > $(B)/completion/$${s%%:*} && \

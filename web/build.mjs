@@ -1,7 +1,7 @@
 // Bundles the console and writes what the daemon embeds: node build.mjs OUT_DIR
 //
 //   OUT_DIR/console_assets.S   the files, by .incbin
-//   OUT_DIR/console_assets.c   their table (src/daemon/console/assets.h)
+//   OUT_DIR/console_assets.c   their table (src/daemon/serve/assets.h)
 //   OUT_DIR/console_assets.d   what they were made of, for ninja
 //
 // Names have a hash of the content, so that browsers keep them for ever. Without npm the table is empty, and the daemon says so.
@@ -50,7 +50,7 @@ async function bundle() {
 const types = { '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.html': 'text/html; charset=utf-8', '.svg': 'image/svg+xml' };
 
 function writeTable(files) {
-  let s = '\t.section .rodata\n', c = '#include "daemon/console/assets.h"\n\n', rows = '';
+  let s = '\t.section .rodata\n', c = '#include "daemon/serve/assets.h"\n\n', rows = '';
   files.forEach((file, i) => {
     const body = fs.readFileSync(path.join(dist, file));
     const packed = gzipSync(body, { level: constants.Z_BEST_COMPRESSION });

@@ -49,7 +49,8 @@ struct cli {
 	const char *self; /* the program as the user called it, for commands to copy */
 	const struct verb *verb;
 	bool json;
-	char hint[240]; /* advice for the next error, or "" */
+	char hint[240];		/* advice for the next error, or "" */
+	struct str tls_program; /* what client_tls.c executes for https; empty in a program without it */
 	/* When set, args_parse passes the verb's options to it and the verb does nothing else. So completions and the
 	 * manual come from the tables that the verbs parse with. */
 	void (*on_table)(struct cli *c, const struct arg *table);

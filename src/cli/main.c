@@ -1,5 +1,5 @@
 /*
- * main.c - the `atoll` program: finds the verb and runs it.
+ * main.c - the `atoll` program: finds the verb and runs it. Under the name atoll-docker it is the docker command.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -9,6 +9,10 @@
 
 #include "base/beside.h"
 #include "cli/describe.h"
+#include "cli/docker/docker.h"
+
+/* What speaks TLS (cli/tls), which client_tls.c starts. */
+extern const char tls_program[], tls_program_end[];
 
 static void print_verbs(FILE *to)
 {
@@ -81,11 +85,14 @@ static void fill_closed(void)
 
 int main(int argc, char **argv)
 {
+	if (argc > 0 && docker_is_called(argv[0]))
+		return docker_main(argc, argv);
 	fill_closed();
 	beside_name("atoll");
 	/* A write to a broken pipe then returns EPIPE, which each verb handles in its own way. */
 	signal(SIGPIPE, SIG_IGN);
-	struct cli c = {.self = argc > 0 ? argv[0] : "atoll"};
+	struct cli c = {.self = argc > 0 ? argv[0] : "atoll",
+		.tls_program = str_n(tls_program, (size_t)(tls_program_end - tls_program))};
 	if (argc < 2) {
 		print_verbs(stderr);
 		return 2;

@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "daemon/core/spec.h"
 #include "daemon/limits.h"
-#include "daemon/sandbox/spec.h"
 #include "proto/image.h"
 #include "proto/size.h"
 

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "daemon/preview/hosts.h"
+#include "daemon/ports/hosts.h"
 #include "proto/errc.h"
 #include "proto/policy.h"
 

@@ -5,10 +5,10 @@
 
 #include "base/loop.h"
 #include "base/map.h"
+#include "daemon/admit/tokens.h"
 #include "daemon/config.h"
+#include "daemon/core/state.h"
 #include "daemon/metrics.h"
-#include "daemon/sandbox/state.h"
-#include "daemon/tokens.h"
 #include "daemon/warden_client.h"
 #include "http/client/client.h"
 #include "http/server/server.h"

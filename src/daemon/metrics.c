@@ -7,10 +7,10 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "daemon/core/sandbox.h"
 #include "daemon/daemon.h"
 #include "daemon/limits.h"
-#include "daemon/preview/ports.h"
-#include "daemon/sandbox/sandbox.h"
+#include "daemon/ports/ports.h"
 
 /* Upper bounds in µs: from an answer out of memory to a command that runs for long. */
 static const uint64_t bounds[METRIC_BUCKETS] = {100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000,
@@ -25,8 +25,9 @@ void histogram_add(struct histogram *h, uint64_t us)
 	h->sum_us += us;
 }
 
-void metrics_request(struct metrics *m, enum api_route route, int status, uint64_t us)
+void metrics_request(struct metrics *m, const struct route_row *row, int status, uint64_t us)
 {
+	size_t route = (size_t)(row - route_table);
 	bool known = status > METRIC_STATUS_FIRST && status < METRIC_STATUS_FIRST + METRIC_STATUSES;
 	m->requests[route][known ? status - METRIC_STATUS_FIRST : 0]++;
 	histogram_add(&m->latency[route], us);
@@ -64,7 +65,7 @@ void histogram_write(struct buf *out, const char *name, const char *labels, cons
 	buf_printf(out, "%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)below);
 }
 
-static bool route_used(const struct metrics *m, int route)
+static bool route_used(const struct metrics *m, size_t route)
 {
 	for (int i = 0; i <= METRIC_BUCKETS; i++)
 		if (m->latency[route].bucket[i])
@@ -76,16 +77,16 @@ static void write_requests(struct buf *out, const struct metrics *m)
 {
 	metrics_head(
 		out, "atoll_requests_total", "counter", "Requests by route and status; status 0 went away unanswered.");
-	for (int r = 0; r < ROUTE_COUNT; r++)
+	for (size_t r = 0; r < route_rows; r++)
 		for (int i = 0; i < METRIC_STATUSES; i++)
 			if (m->requests[r][i])
 				buf_printf(out, "atoll_requests_total{route=\"%s\",status=\"%d\"} %llu\n",
-					api_route_label((enum api_route)r), i ? METRIC_STATUS_FIRST + i : 0,
+					route_label(&route_table[r]), i ? METRIC_STATUS_FIRST + i : 0,
 					(unsigned long long)m->requests[r][i]);
 	metrics_head(out, "atoll_request_seconds", "histogram", "Time from a request's head to the end of its answer.");
-	for (int r = 0; r < ROUTE_COUNT; r++) {
+	for (size_t r = 0; r < route_rows; r++) {
 		char labels[64];
-		snprintf(labels, sizeof labels, "route=\"%s\"", api_route_label((enum api_route)r));
+		snprintf(labels, sizeof labels, "route=\"%s\"", route_label(&route_table[r]));
 		if (route_used(m, r))
 			histogram_write(out, "atoll_request_seconds", labels, &m->latency[r]);
 	}

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "daemon/network/net_log.h"
-#include "daemon/route/paths.h"
+#include "daemon/route/route.h"
 
 enum { METRIC_BUCKETS = 16, METRIC_STATUS_FIRST = 100, METRIC_STATUSES = 500 };
 
@@ -25,8 +25,8 @@ struct port_stats {
 };
 
 struct metrics {
-	uint64_t requests[ROUTE_COUNT][METRIC_STATUSES]; /* [..][0]: no answer was given */
-	struct histogram latency[ROUTE_COUNT];
+	uint64_t requests[ROUTES_MAX][METRIC_STATUSES]; /* by row; [..][0]: no answer was given */
+	struct histogram latency[ROUTES_MAX];
 	struct histogram create;
 	uint64_t create_failures, destroys, deaths, sleep_failures, unauthorized;
 	uint64_t aborted; /* exchanges whose client or agent went away before the end */
@@ -42,7 +42,7 @@ void metrics_open(void);
 
 void histogram_add(struct histogram *h, uint64_t us);
 /* status 0: the client went away unanswered. */
-void metrics_request(struct metrics *m, enum api_route route, int status, uint64_t us);
+void metrics_request(struct metrics *m, const struct route_row *row, int status, uint64_t us);
 void metrics_created(struct metrics *m, uint64_t us);
 
 struct daemon;

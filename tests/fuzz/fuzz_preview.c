@@ -5,9 +5,9 @@
 #include <ctype.h>
 
 #include "daemon/config.h"
-#include "daemon/preview/hosts.h"
-#include "daemon/preview/ports.h"
-#include "daemon/preview/preview.h"
+#include "daemon/pass/preview.h"
+#include "daemon/ports/hosts.h"
+#include "daemon/ports/ports.h"
 #include "fuzz.h"
 #include "proto/id.h"
 

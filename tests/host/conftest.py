@@ -11,8 +11,8 @@ import guest as machines  # noqa: E402
 from fixtures import (pytest_configure, pytest_make_collect_report, pytest_runtest_call, pytest_runtest_setup,  # noqa: E402,F401
                       pytest_runtest_teardown, pytest_terminal_summary, pytest_unconfigure, what_is_missing)
 
-PROGRAMS = ["atoll", "atolld", "atoll-agent", "atoll-backup", "atoll-docker", "atoll-escape", "atoll-fusermount", "atoll-gate",
-            "atoll-images", "atoll-mover", "atoll-tls", "atoll-warden"]
+PROGRAMS = ["atoll", "atolld", "atoll-agent", "atoll-backup", "atoll-escape", "atoll-fusermount", "atoll-gate",
+            "atoll-images", "atoll-mover", "atoll-warden"]
 UNIT = Path(__file__).resolve().parents[2] / "packaging" / "atoll.service.in"
 BOOT = 600  # seconds, beside load
 
@@ -39,6 +39,7 @@ class Guest(machines.Machine):
 
     def install(self):
         self.push([lib.BIN / program for program in PROGRAMS], "/usr/local/bin")
+        self.sh("ln -sf atoll /usr/local/bin/atoll-docker")
         self.state.joinpath("atoll.service").write_text(UNIT.read_text(encoding="utf-8").replace("@BINDIR@", "/usr/local/bin"), encoding="utf-8")
         self.push([self.state / "atoll.service"], "/etc/systemd/system")
         # Interpreters that wait for contexts would take all of an emulated processor for minutes.

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import pty
-import shutil
 import subprocess
 import tempfile
 
@@ -152,13 +151,6 @@ def test_no_daemon_says_how_to_start_one():
 def test_a_url_that_cannot_be_used_is_named(url):
     r = run("list", ATOLL_URL=url)
     assert r.returncode == 1 and f"ATOLL_URL '{url}'" in r.stderr and "http://host:port" in r.stderr
-
-
-def test_https_needs_its_helper_and_says_so(tmp_path):
-    alone = shutil.copy(lib.BIN / "atoll", tmp_path)
-    r = subprocess.run([alone, "list"], env={**os.environ, "ATOLL_URL": "https://127.0.0.1:1"}, capture_output=True, text=True, timeout=30, check=False)
-    assert r.returncode == 1 and f"https needs the program {tmp_path}/atoll-tls, which does not exist" in r.stderr, r.stderr
-    assert "ssh -N -L $HOME/atoll.sock:/run/atoll/atoll.sock HOST" in r.stderr and r.stderr.endswith("unix:$HOME/atoll.sock.\n")
 
 
 def test_version():

@@ -73,9 +73,10 @@ def test_the_contract_describes_what_there_is(daemon):
     doc = daemon.request("GET", "/openapi.json").json()
     assert doc["openapi"].startswith("3.") and doc["info"]["version"] == daemon.request("GET", "/v1/health").json()["version"]
     outside = {path for path in doc["paths"] if not re.match(r"/v1/sandboxes/\{id\}/(api|ws|rpc)(/|$)", path)}
-    table = (ROOT / "src/daemon/route/paths.h").read_text(encoding="utf-8")
+    table = (ROOT / "src/daemon/routes.c").read_text(encoding="utf-8")
     elsewhere = r"\{id\}/(api|ws|rpc|proxy/\{port\})$|^/assets/|^/v1/sandbox$|^/health$"
-    routes = {label for label in re.findall(r'X\(\w+, "(/[^"]*)"', table) if not re.search(elsewhere, label)}
+    rows = re.findall(r'\t\{"(/[^"]*)",(?:\s*"[^"]*",)?(?:\s*\.label = "([^"]*)",)?', table)
+    routes = {label or path for path, label in rows if not re.search(elsewhere, label or path)}
     # Some rows of the table stand for everything below them.
     below = {path for path in outside if path.startswith("/v1/images/")}
     assert outside - below == routes | {"/v1/sandboxes/{id}/proxy/{port}/{path}"}

@@ -151,6 +151,24 @@ def test_help(docker):
     assert docker.cli().returncode == 2 and b"--help" in docker.cli().stderr
 
 
+def test_the_names_that_make_it_docker(tmp_path):
+    """A link to atoll-docker under any name, relative or through PATH; a link to `atoll` is `atoll`."""
+    (tmp_path / "far").mkdir()
+    for link, to in (("docker", BIN / "atoll-docker"), ("mine", BIN / "atoll-docker"), ("again", "mine"), ("far/over", "../again"), ("a", BIN / "atoll"),
+                     ("atoll-docker", BIN / "atoll")):
+        (tmp_path / link).symlink_to(to)
+
+    def version(*command, **options):
+        return subprocess.run([*command, "--version"], capture_output=True, check=True, cwd=tmp_path, timeout=DEADLINE, **options).stdout
+
+    for name in ("docker", "mine", "again", "far/over", "atoll-docker"):
+        assert version(tmp_path / name).endswith(b" (atoll-docker)\n") and version(f"./{name}").endswith(b" (atoll-docker)\n"), name
+    assert version("sh", "-c", '"$@"', "sh", "mine", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}).endswith(b" (atoll-docker)\n")
+    assert version("other", executable=BIN / "atoll-docker").endswith(b" (atoll-docker)\n")
+    for command, executable in (("a", None), ("atoll", BIN / "atoll-docker")):
+        assert version(tmp_path / command, executable=executable).startswith(b"atoll ")
+
+
 @pytest.mark.parametrize("arguments, words", [
     (["rm"], "missing"), (["rmi"], "missing"), (["rm", "-f"], "missing"), (["tag", "a"], "missing"), (["tag", "a", "b", "c"], "too many"),
     (["pull"], "missing"), (["pull", "a", "b"], "too many"), (["image", "inspect"], "missing"), (["image", "inspect", "a", "b"], "too many"),

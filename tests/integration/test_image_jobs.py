@@ -87,7 +87,7 @@ def test_a_job_acts_for_its_caller(atoll):
     assert reply.status == 200 and '"type":"done"' in reply.text, reply
     boxes = [r for r in atoll.request("GET", "/v1/audit").json()["records"] if r.get("sandbox", "").startswith("image-")]
     mine = [r for r in boxes if r.get("token") == "builder"]
-    assert {"PUT", "DELETE"} <= {r["method"] for r in mine} and {r["by"] for r in mine} == {"token"}, boxes
+    assert {"PUT", "DELETE"} <= {r["method"] for r in mine} and {(r["by"], r["door"]) for r in mine} == {("token", "images")}, boxes
     built(atoll, "FROM default\nRUN echo made >/made-by-root\n", query="tag=acted&nocache=1")
     boxes = [r for r in atoll.request("GET", "/v1/audit").json()["records"] if r.get("sandbox", "").startswith("image-")]
     assert boxes[-1]["by"] == "socket" and "token" not in boxes[-1]

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import http.client
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -15,6 +14,7 @@ import warnings
 from pathlib import Path
 
 import boxapp
+import leaks
 import pytest
 from atoll import BIN, DEADLINE, Instance, box_path, wait_for
 from boxapi import Api
@@ -273,6 +273,10 @@ def helpers(secured):
     return found
 
 
+def program(pid):
+    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_the_command_line_over_tls(secured, host):
     def cli(*args, **options):
@@ -324,20 +328,43 @@ def test_ctrl_c_is_the_command_lines_alone(secured):
     assert not [box for box in secured.daemon.boxes() if box.startswith("run-")]
 
 
-def test_nobody_else_borrows_the_way():
-    """atoll-tls alone, before a port where nobody is: its own user is told so, another is told nothing."""
+def listener_of(pid):
+    """The abstract address on which it listens, or None."""
+    inode = os.readlink(f"/proc/{pid}/fd/3").removeprefix("socket:[").removesuffix("]")
+    for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]:
+        words = line.split()
+        if words[6] == inode and int(words[3], 16) & 0x10000:  # it accepts connections
+            return words[7].removeprefix("@")
+    return None
+
+
+def test_another_user_cannot_borrow_the_way(secured):
+    """Its own user is answered by the daemon; another user of the machine gets nothing."""
     if os.geteuid() != 0:
-        pytest.skip("root is needed to be somebody else")
-    name = f"atoll-test-{os.getpid()}"
+        pytest.skip("root is needed to be another user")
     ask = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect('\\0' + sys.argv[1]); "
-           "s.sendall(b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'); print(s.recv(12))")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("\0" + name)
-        listener.listen(5)
-        start = f"exec {shlex.quote(str(BIN))}/atoll-tls 127.0.0.1 1 3<&{listener.fileno()}"
-        with subprocess.Popen(["/bin/bash", "-c", start], stdin=subprocess.PIPE, pass_fds=[listener.fileno()]) as helper:
-            answers = [subprocess.run(["/usr/bin/python3", "-c", ask, name], user=user, capture_output=True, text=True, timeout=DEADLINE,
-                                      check=False) for user in (0, 65534)]
-            helper.stdin.close()
-            assert helper.wait(DEADLINE) == 0
-    assert "HTTP/1.1 502" in answers[0].stdout and "HTTP" not in answers[1].stdout, answers
+           "s.sendall(b'GET /v1/health HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n'); print(s.recv(12))")
+    with secured.daemon.cli_start("exec", "far", "--", "sh", "-c", "echo up; sleep 1000", env=by_https(secured)) as p:
+        try:
+            assert p.stdout.readline() == b"up\n"
+            name = next(filter(None, map(listener_of, helpers(secured))))
+            answers = [subprocess.run(["/usr/bin/python3", "-c", ask, name], user=user, capture_output=True, text=True, timeout=DEADLINE, check=False)
+                       for user in (0, 65534)]
+        finally:
+            p.kill()
+    assert "HTTP/1.1 200" in answers[0].stdout and "HTTP" not in answers[1].stdout, answers
+
+
+def test_up_has_no_tls_of_its_own(secured):
+    """Of a daemon with TLS too: `atoll up` maps no library of OpenSSL and starts no program for it."""
+    pid = secured.daemon.up.pid
+    assert "atolld" in [program(p) for p in leaks.children(pid)]
+    assert "libssl" in Path(f"/proc/{secured.daemon.daemon_pid}/maps").read_text(encoding="utf-8"), "this is what it would look like"
+    assert not [line for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines() if "libssl" in line or "libcrypto" in line]
+    assert "atoll-tls" not in [program(p) for p in leaks.children(pid)]
+    with secured.daemon.cli_start("exec", "far", "--", "sh", "-c", "echo up; sleep 1000", env=by_https(secured)) as p:
+        try:
+            assert p.stdout.readline() == b"up\n"
+            assert {program(helper) for helper in helpers(secured)} == {"atoll-tls"}, "a name that ps can show"
+        finally:
+            p.kill()

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import subprocess
 
 import atoll as lib
@@ -243,8 +244,11 @@ def test_the_audit_names_the_token(daemon):
     daemon.request("PUT", "/v1/sandboxes/au2", {}, headers=bearer(token), unix=False, token=False)
     daemon.request("PUT", "/v1/sandboxes/au2", {}, headers=cookie, unix=False, token=False)
     daemon.request("PUT", "/v1/sandboxes/au2", {}, unix=False)
+    daemon.request("PUT", "/v1/sandboxes/au2", {})
     records = [r for r in daemon.request("GET", "/v1/audit").json()["records"] if r.get("sandbox") == "au2"]
-    assert [(r["by"], r.get("token")) for r in records] == [("token", "named"), ("console", "named"), ("token", None)]
+    assert [(r["by"], r.get("token")) for r in records] == [("token", "named"), ("console", "named"), ("token", None), ("socket", None)]
+    assert {r["door"] for r in records} == {"api"}
+    assert [(r.get("uid"), r.get("address")) for r in records] == [(None, "127.0.0.1")] * 3 + [(os.getuid(), None)]
     assert token not in json.dumps(records)
     (session,) = [s for s in daemon.request("GET", "/v1/console/sessions").json()["sessions"] if "token" in s]
     assert session["token"] == "named"

@@ -10,7 +10,7 @@
 /*
  * The tunnels domain. Only atolld can give a port a host name, and an agent cannot call atolld. So atolld reads the
  * stream GET /internal/tunnels while clients are connected; a wish is an event on it, and the answer comes with POST
- * /internal/tunnels. src/daemon/preview/tunnel_wants.c has the messages.
+ * /internal/tunnels. src/daemon/ports/tunnel_wants.c has the messages.
  */
 
 struct want {

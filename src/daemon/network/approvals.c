@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "daemon/core/sandbox.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
-#include "daemon/sandbox/sandbox.h"
 #include "store/item.h"
 
 #define KIND "network-rule"

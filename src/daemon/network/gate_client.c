@@ -6,13 +6,13 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "daemon/docker/docker.h"
+#include "daemon/core/sandbox.h"
 #include "daemon/network/approvals.h"
 #include "daemon/network/hooks.h"
 #include "daemon/network/net_log.h"
 #include "daemon/network/network.h"
 #include "daemon/network/secrets.h"
-#include "daemon/sandbox/sandbox.h"
+#include "doors/docker/docker.h"
 
 enum { RETRY_MS = 100, OUT_MAX = 8 * 1024 * 1024, IN_MAX = 256 * 1024, READ = 65536 };
 

@@ -3,10 +3,11 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "daemon/core/sandbox.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
-#include "daemon/sandbox/sandbox.h"
-#include "daemon/sandbox/settings.h"
 
 enum { HEAD = 5 };
 
@@ -403,7 +404,7 @@ void handle_hook(struct daemon_request *r)
 	struct ws *before = h->ws;
 	h->sockets++;
 	h->ws = ws;
-	snprintf(h->token, sizeof h->token, "%s", r->token);
+	snprintf(h->token, sizeof h->token, "%s", r->caller.token);
 	daemon_request_answered(r, 101);
 	r->x = NULL;
 	daemon_request_release(r);

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "daemon/sandbox/sandbox.h"
+#include "daemon/core/sandbox.h"
 
 static const char *const members[] = {
 	"mode", "allow", "deny", "ask", "askTimeout", "rateBps", "maxConnections", "defaults"};

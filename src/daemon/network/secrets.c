@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/core/sandbox.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/secrets_impl.h"
-#include "daemon/sandbox/sandbox.h"
-#include "daemon/sandbox/settings.h"
 #include "http/http.h"
 #include "proto/rule.h"
 #include "proto/secret_in.h"

@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "daemon/core/sandbox.h"
+#include "daemon/core/settings.h"
 #include "daemon/network/hooks.h"
 #include "daemon/network/secrets_impl.h"
-#include "daemon/sandbox/sandbox.h"
-#include "daemon/sandbox/settings.h"
 
 /* Where the warden puts the bundle: cage/trust.h. */
 #define BUNDLE "/dev/atoll/ca-certificates.crt"

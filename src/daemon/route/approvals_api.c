@@ -1,15 +1,12 @@
 /*
- * GET /v1/approvals, POST and DELETE of /v1/approvals/{id}. An answer is kept first (a rule of the sandbox, or of all),
- * then sent to the gate; the client is answered when the gate has acted on it.
- */
+ * GET /v1/approvals, POST and DELETE of /v1/approvals/{id}. */
 #include "daemon/network/approvals.h"
+#include "daemon/route/handlers.h"
 
 #include <stdio.h>
 
 #include "daemon/network/network.h"
 #include "daemon/route/request.h"
-
-enum { BUSY_RETRY = 5, BUSY_MAX = 1000 };
 
 /* ---- the answer ---- */
 
@@ -52,12 +49,14 @@ static int read_answer(struct str body, struct approval_answer *a, struct err *e
 	return 0;
 }
 
-static void on_told(struct gate_ack *ack)
+static void on_answered(void *arg, const struct op_result *result)
 {
-	struct daemon_request *r = container_of(ack, struct daemon_request, ack);
-	const struct approval_answer *a = r->approval;
+	struct daemon_request *r = daemon_request_done(arg);
+	const struct approval_answer *a = r->extra;
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
+	if (result->err)
+		return daemon_request_error(r, result->err);
 	json_object_begin(&w);
 	json_member_cstr(&w, "id", a->id);
 	json_member_cstr(&w, "sandbox", a->sandbox);
@@ -65,98 +64,17 @@ static void on_told(struct gate_ack *ack)
 	json_member_cstr(&w, "remember", memories[a->remember]);
 	json_member_cstr(&w, "rule", a->remember == REMEMBER_ONCE ? NULL : a->rule);
 	json_object_end(&w);
-	if (r->x)
-		daemon_request_json(r, 200, buf_str(&out));
-	daemon_request_release(r);
+	daemon_request_json(r, 200, buf_str(&out));
 }
 
-void daemon_request_approved(struct daemon_request *r)
-{
-	daemon_request_hold(r);
-	approvals_done(r->daemon, r->approval);
-	r->ack.on_done = on_told;
-	gate_client_answer(r->daemon->gate, r->approval->id, r->approval->allow, &r->ack);
-}
-
-static void fail(struct daemon_request *r, const struct err *e)
-{
-	approvals_put_back(r->daemon, r->approval->id);
-	if (r->x)
-		daemon_request_error(r, e);
-}
-
-void daemon_request_not_approved(struct daemon_request *r)
-{
-	approvals_put_back(r->daemon, r->approval->id);
-}
-
-/* ---- a rule of the sandbox ---- */
-
-static void keep_for_sandbox(struct daemon_request *r);
-
-static void on_retry(struct loop_timer *t)
-{
-	struct daemon_request *r = container_of(t, struct daemon_request, timer);
-	keep_for_sandbox(r);
-	daemon_request_release(r);
-}
-
-static void keep_for_sandbox(struct daemon_request *r)
+void handle_approval_answer(struct daemon_request *r)
 {
 	struct err e;
-	struct sandbox *s = sandbox_find(r->daemon, r->approval->sandbox);
-	if (!r->x)
-		return daemon_request_not_approved(r); /* the client went while it waited for another answer */
-	if (!s) {
-		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->approval->sandbox);
-		return fail(r, &e);
-	}
-	/* Another answer for this sandbox is being kept. */
-	if (s->changing && r->tries++ < BUSY_MAX) {
-		daemon_request_hold(r);
-		return loop_timer_set(r->daemon->loop, &r->timer, BUSY_RETRY, on_retry);
-	}
-	if (network_add_rule(s->spec.network, r->approval->allow ? "allow" : "deny", r->approval->rule,
-		    &r->change.spec.network, &e) < 0)
-		return fail(r, &e);
-	daemon_request_change(r, s);
-}
-
-/* ---- a rule for all sandboxes ---- */
-
-static void on_kept(void *arg, const struct err *e)
-{
-	struct daemon_request *r = arg;
-	if (e)
-		fail(r, e);
-	else
-		daemon_request_approved(r);
-	daemon_request_release(r);
-}
-
-static void keep_for_all(struct daemon_request *r)
-{
-	struct err e;
-	daemon_request_hold(r);
-	if (approvals_keep(r->daemon, r->approval, on_kept, r, &e) == 0)
-		return;
-	fail(r, &e);
-	daemon_request_release(r);
-}
-
-static void on_body(struct http_exchange *x, struct str body)
-{
-	struct daemon_request *r = http_exchange_arg(x);
-	struct err e;
-	r->approval = xcalloc(1, sizeof *r->approval);
-	if (read_answer(body, r->approval, &e) < 0 || approvals_take(r->daemon, r->match.id, r->approval, &e) < 0)
+	struct approval_answer *answer = r->extra = xcalloc(1, sizeof *answer);
+	if (read_answer(r->body, answer, &e) < 0)
 		return daemon_request_error(r, &e);
-	if (r->approval->remember == REMEMBER_SANDBOX)
-		keep_for_sandbox(r);
-	else if (r->approval->remember == REMEMBER_ALWAYS)
-		keep_for_all(r);
-	else
-		daemon_request_approved(r);
+	const struct op_call call = daemon_request_call(r, on_answered);
+	r->op = op_approve(&call, r->match.id, answer, answer);
 }
 
 static void on_forgotten(void *arg, const struct err *e)
@@ -169,7 +87,7 @@ static void on_forgotten(void *arg, const struct err *e)
 	daemon_request_release(r);
 }
 
-static void forget(struct daemon_request *r)
+void handle_approval_forget(struct daemon_request *r)
 {
 	struct err e;
 	daemon_request_hold(r);
@@ -179,22 +97,11 @@ static void forget(struct daemon_request *r)
 	daemon_request_release(r);
 }
 
-static void handle_one(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	if (http_request(r->x)->method == HTTP_M_DELETE)
-		return forget(r);
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
-}
-
 void handle_approvals(struct daemon_request *r)
 {
 	struct err e;
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	if (r->match.route == ROUTE_APPROVAL)
-		return handle_one(r);
 	if (daemon_request_follows(r)) {
 		struct follow how = daemon_request_follow(r);
 		if (approvals_follow(r->daemon, &how, &e) < 0)

@@ -1,6 +1,7 @@
 /* /v1/backups, /v1/backups/{backup} and /v1/sandboxes/{id}/backups. */
 #include "base/json.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/pieces.h"
 #include "daemon/storage/backups.h"
 
@@ -101,14 +102,13 @@ static int read_wish(struct str body, struct backup_call *c, struct err *e)
 	return 0;
 }
 
-static void on_make_body(struct http_exchange *x, struct str body)
+void handle_backup_make(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct backup_call c = {.run = run_make};
 	struct err e;
 	if (!daemon_request_find(r))
 		return;
-	if (read_wish(body, &c, &e) < 0)
+	if (read_wish(r->body, &c, &e) < 0)
 		return daemon_request_error(r, &e);
 	when_known(r, &c);
 }
@@ -117,7 +117,7 @@ static void on_make_body(struct http_exchange *x, struct str body)
 
 static void put_usage(struct json_writer *w, const struct daemon_request *r)
 {
-	bool one = r->match.route == ROUTE_BOX_BACKUPS;
+	bool one = *r->match.id != 0;
 	struct backup_usage u = backups_usage(r->daemon, one ? r->match.id : NULL);
 	uint64_t most = one ? r->daemon->config.backup_bytes : 0;
 	json_key(w, "usage");
@@ -141,8 +141,7 @@ static void run_list(struct backup_call *c)
 {
 	struct daemon_request *r = c->r;
 	struct pieces_ids ids;
-	auto_free struct backup **v =
-		backups_of(r->daemon, r->match.route == ROUTE_BOX_BACKUPS ? r->match.id : NULL, &ids.n);
+	auto_free struct backup **v = backups_of(r->daemon, *r->match.id ? r->match.id : NULL, &ids.n);
 	ids.v = xcalloc(ids.n + 1, sizeof *ids.v);
 	for (size_t i = 0; i < ids.n; i++)
 		memcpy(ids.v[i], v[i]->id, sizeof *ids.v);
@@ -151,15 +150,12 @@ static void run_list(struct backup_call *c)
 
 void handle_backups(struct daemon_request *r)
 {
-	static const struct http_exchange_ops posting = {
-		.on_whole_body = on_make_body, .on_close = daemon_request_closed};
-	static const struct http_exchange_ops waiting = {.on_close = daemon_request_closed};
-	bool post = http_request(r->x)->method == HTTP_M_POST;
-	http_exchange_set(r->x, post ? &posting : &waiting, r);
-	if (post)
-		http_collect(r->x, API_BODY_MAX);
-	else
-		when_known(r, &(struct backup_call){.run = run_list});
+	when_known(r, &(struct backup_call){.run = run_list});
+}
+
+void handle_box_backups(struct daemon_request *r)
+{
+	when_known(r, &(struct backup_call){.run = run_list});
 }
 
 /* ---- one ---- */
@@ -202,10 +198,12 @@ static void run_delete(struct backup_call *c)
 	backup_delete(b, on_deleted, c->r);
 }
 
-void handle_backup(struct daemon_request *r)
+void handle_backup_get(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_close = daemon_request_closed};
-	bool del = http_request(r->x)->method == HTTP_M_DELETE;
-	http_exchange_set(r->x, &ops, r);
-	when_known(r, &(struct backup_call){.run = del ? run_delete : run_get});
+	when_known(r, &(struct backup_call){.run = run_get});
+}
+
+void handle_backup_delete(struct daemon_request *r)
+{
+	when_known(r, &(struct backup_call){.run = run_delete});
 }

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/pieces.h"
 #include "daemon/storage/snapshots.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "daemon/core/settings.h"
 #include "daemon/route/images_api.h"
-#include "daemon/sandbox/settings.h"
 #include "proto/id.h"
 #include "proto/image.h"
 

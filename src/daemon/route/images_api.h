@@ -11,9 +11,9 @@ void handle_images(struct daemon_request *r); /* images_job.c */
 int images_resolve(struct daemon *d, struct api_change *c, struct err *e);
 /* The image of a new sandbox that names none: ATOLL_IMAGE. */
 void images_default(struct daemon *d, struct api_spec *spec);
-/* Pulls a reference; on_done is not called when the request is gone meanwhile. */
-typedef void (*images_on_pulled)(struct daemon_request *r, const struct err *e);
-void images_pull(struct daemon_request *r, const char *ref, images_on_pulled on_done); /* images_pull.c */
+/* Pulls a reference; on_done may come from inside. */
+typedef void (*images_on_pulled)(void *arg, const struct err *e);
+void images_pull(struct daemon *d, const char *ref, images_on_pulled on_done, void *arg); /* images_pull.c */
 /* Adds names that look alike to the warden's "there is no image". */
 void images_explain(struct daemon *d, const char *image, struct err *e);
 /* {"env": …, "workdir": …, "user": …, "entrypoint": … of the sandbox's image, under the sandbox's own variables and

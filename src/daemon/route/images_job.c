@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "daemon/listen.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/images_api.h"
 #include "daemon/storage/image_jobs.h"
 
@@ -92,8 +93,8 @@ static void name_owner(struct daemon_request *r, char ret[TOKEN_NAME_MAX + 8])
 	struct ucred cred = {0};
 	socklen_t n = sizeof cred;
 	*ret = 0;
-	if (*r->token)
-		snprintf(ret, TOKEN_NAME_MAX + 8, "token:%s", r->token);
+	if (*r->caller.token)
+		snprintf(ret, TOKEN_NAME_MAX + 8, "token:%s", r->caller.token);
 	else if (http_exchange_tag(r->x) == LISTEN_UNIX &&
 		 getsockopt(http_exchange_fd(r->x), SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && cred.uid != 0 &&
 		 cred.uid != geteuid())
@@ -270,16 +271,15 @@ void handle_images(struct daemon_request *r)
 	struct images_call *c = xcalloc(1, sizeof *c);
 	c->r = r;
 	http_exchange_set(r->x, route->has_body ? &ops : &without_body, c);
-	struct image_task t = {.verb = route->verb,
+	const struct image_task t = {.verb = route->verb,
 		.members = buf_str(&members),
-		.caller = {.by = r->by},
+		.caller = r->caller,
 		.has_body = route->has_body,
 		.on_room = on_room,
 		.on_line = on_line,
 		.on_bytes = on_bytes,
 		.on_end = on_end,
 		.arg = c};
-	memcpy(t.caller.token, r->token, sizeof t.caller.token);
 	c->job = image_job_start(r->daemon, &t);
 	if (route->has_body && http_body_ended(r->x))
 		image_job_write_end(c->job);

@@ -12,8 +12,8 @@
 #include "proto/image.h"
 
 struct pull_waiter {
-	struct daemon_request *r; /* held */
 	images_on_pulled on_done;
+	void *arg;
 	struct list node;
 };
 
@@ -37,19 +37,16 @@ static void on_end(void *arg, const struct err *why, bool cut)
 	map_del(&p->d->pulls, str_of(p->name));
 	while (!list_empty(&p->waiters)) {
 		struct pull_waiter *w = list_entry(list_pop(&p->waiters), struct pull_waiter, node);
-		if (w->r->x)
-			w->on_done(w->r, why ? &e : NULL);
-		daemon_request_release(w->r);
+		w->on_done(w->arg, why ? &e : NULL);
 		free(w);
 	}
 	free(p);
 }
 
-static void wait_for_pull(struct pull *p, struct daemon_request *r, images_on_pulled on_done)
+static void wait_for_pull(struct pull *p, images_on_pulled on_done, void *arg)
 {
 	struct pull_waiter *w = xcalloc(1, sizeof *w);
-	*w = (struct pull_waiter){.r = r, .on_done = on_done};
-	daemon_request_hold(r);
+	*w = (struct pull_waiter){.on_done = on_done, .arg = arg};
 	list_push(&p->waiters, &w->node);
 }
 
@@ -63,32 +60,32 @@ static struct pull *pull_new(struct daemon *d, const char *name)
 	return p;
 }
 
-void images_pull(struct daemon_request *r, const char *ref, images_on_pulled on_done)
+void images_pull(struct daemon *d, const char *ref, images_on_pulled on_done, void *arg)
 {
 	struct image_ref parsed;
 	struct err e;
 	char name[sizeof((struct pull *)0)->name];
 	auto_buf struct buf body = {0};
 	if (image_ref_parse(str_of(ref), &parsed, &e) < 0)
-		return on_done(r, &e);
+		return on_done(arg, &e);
 	snprintf(name, sizeof name, "%s@%s", parsed.name, parsed.key);
-	struct pull *p = map_get(&r->daemon->pulls, str_of(name));
+	struct pull *p = map_get(&d->pulls, str_of(name));
 	if (p)
-		return wait_for_pull(p, r, on_done);
+		return wait_for_pull(p, on_done, arg);
 	struct json_writer w = json_writer(&body);
 	json_object_begin(&w);
 	json_member_cstr(&w, "reference", ref);
 	json_object_end(&w);
-	p = pull_new(r->daemon, name);
-	wait_for_pull(p, r, on_done);
+	p = pull_new(d, name);
+	wait_for_pull(p, on_done, arg);
 	/* Requests of other callers may wait for it too: it acts for none of them. */
 	const struct image_task t = {.verb = "pull",
-		.caller = {.by = "socket"},
+		.caller = caller_daemon,
 		.has_body = true,
 		.max_ms = IMAGE_PULL_TIMEOUT,
 		.on_end = on_end,
 		.arg = p};
-	struct image_job *job = image_job_start(r->daemon, &t);
+	struct image_job *job = image_job_start(d, &t);
 	image_job_write(job, buf_str(&body));
 	image_job_write_end(job);
 }

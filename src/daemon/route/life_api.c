@@ -1,28 +1,40 @@
-/* POST /v1/sandboxes/{id}/sleep, /wake and /stop: answered with the sandbox, when it has reached that state. */
-#include "daemon/route/request.h"
+/*
+ * DELETE of a sandbox, answered when nothing of it is left; POST …/sleep, /wake and /stop, answered with the sandbox when
+ * it has reached that state.
+ */
+#include "daemon/route/handlers.h"
 
-static enum wait_goal goal_of(enum api_route route)
+static void on_reached(void *arg, const struct op_result *result)
 {
-	return route == ROUTE_SLEEP ? WAIT_ASLEEP : route == ROUTE_STOP ? WAIT_STOPPED : WAIT_RUNNING;
+	struct daemon_request *r = daemon_request_done(arg);
+	if (result->err)
+		daemon_request_error(r, result->err);
+	else if (result->sandbox)
+		daemon_request_view(r, 200, result->sandbox, NULL);
+	else
+		daemon_request_empty(r);
 }
 
-static void on_reached(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
+void handle_delete(struct daemon_request *r)
 {
-	struct daemon_request *r = container_of(w, struct daemon_request, waiter);
-	if (e)
-		return daemon_request_error(r, e);
-	sandbox_ref(s);
-	r->sandbox = s;
-	daemon_request_view(r, 200, NULL);
+	const struct op_call call = daemon_request_call(r, on_reached);
+	r->op = op_destroy(&call);
 }
 
-void handle_life(struct daemon_request *r)
+void handle_sleep(struct daemon_request *r)
 {
-	struct err e;
-	struct sandbox *s = daemon_request_find(r);
-	if (!s)
-		return;
-	r->waiter = (struct sandbox_waiter){.goal = goal_of(r->match.route), .on_done = on_reached};
-	if (sandbox_wait(s, &r->waiter, &e) < 0)
-		daemon_request_error(r, &e);
+	const struct op_call call = daemon_request_call(r, on_reached);
+	r->op = op_sleep(&call);
+}
+
+void handle_wake(struct daemon_request *r)
+{
+	const struct op_call call = daemon_request_call(r, on_reached);
+	r->op = op_wake(&call);
+}
+
+void handle_stop(struct daemon_request *r)
+{
+	const struct op_call call = daemon_request_call(r, on_reached);
+	r->op = op_stop(&call);
 }

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "daemon/network/net_log.h"
 #include "daemon/network/network.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 
 static struct sandbox *known(struct daemon_request *r)
@@ -15,7 +16,7 @@ static struct sandbox *known(struct daemon_request *r)
 	return s;
 }
 
-void daemon_request_network(struct daemon_request *r, const struct sandbox *s)
+static void answer(struct daemon_request *r, const struct sandbox *s)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -32,29 +33,34 @@ void daemon_request_network(struct daemon_request *r, const struct sandbox *s)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+static void on_changed(void *arg, const struct op_result *result)
 {
-	struct daemon_request *r = http_exchange_arg(x);
-	struct err e;
-	struct sandbox *s = known(r);
-	if (!s)
-		return;
-	auto_json struct json_doc *doc = json_parse(body, &e);
-	if (!doc || network_change(s->spec.network, json_root(doc), &r->change.spec.network, &e) < 0)
-		return daemon_request_error(r, &e);
-	daemon_request_change(r, s);
+	struct daemon_request *r = daemon_request_done(arg);
+	if (result->err)
+		daemon_request_error(r, result->err);
+	else
+		answer(r, result->sandbox);
 }
 
-void handle_network(struct daemon_request *r)
+void handle_network_patch(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	struct sandbox *s = known(r);
+	struct err e;
+	auto_change struct api_change change = {0};
+	const struct sandbox *s = known(r);
 	if (!s)
 		return;
-	if (http_request(r->x)->method != HTTP_M_PATCH)
-		return daemon_request_network(r, s);
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
+	if (!doc || network_change(s->spec.network, json_root(doc), &change.spec.network, &e) < 0)
+		return daemon_request_error(r, &e);
+	const struct op_call call = daemon_request_call(r, on_changed);
+	r->op = op_policy(&call, &change);
+}
+
+void handle_network_get(struct daemon_request *r)
+{
+	const struct sandbox *s = known(r);
+	if (s)
+		answer(r, s);
 }
 
 static void on_follow_close(void *arg, bool complete)

@@ -11,9 +11,21 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "daemon/limits.h"
-#include "daemon/preview/preview.h"
+#include "daemon/pass/preview.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "store/limits.h"
+
+/* The token and name that a client wants for an exposed port: request.extra. */
+struct port_wish {
+	char token[PORT_TOKEN_MAX + 1]; /* "": any */
+	char name[PORT_NAME_MAX + 1];	/* "": none */
+};
+
+static const struct port_wish *wish_of(const struct daemon_request *r)
+{
+	return r->extra;
+}
 
 /* A change on its way through the store. */
 struct port_change {
@@ -124,13 +136,13 @@ static void on_exposed(void *arg, const struct err *e)
 
 static int choose_token(struct sandbox *s, struct daemon_request *r, const struct port *p, char *ret, struct err *e)
 {
-	struct str wish = str_of(r->wish->token);
+	struct str wish = str_of(wish_of(r)->token);
 	if (!wish.n && p)
 		memcpy(ret, p->token, sizeof p->token);
 	else if (!wish.n)
 		return port_make_token(ret, e);
 	else
-		memcpy(ret, r->wish->token, sizeof r->wish->token);
+		memcpy(ret, wish_of(r)->token, sizeof wish_of(r)->token);
 	struct port *other = port_find_token(s, ret);
 	if (other && other != p)
 		return err_set(e, ERRC_PORT_ALREADY_EXPOSED,
@@ -154,15 +166,14 @@ static void expose(struct daemon_request *r, struct sandbox *s)
 	struct err e;
 	char token[PORT_TOKEN_MAX + 1];
 	struct port *p = port_find(s, r->match.port);
-	INVARIANT(r->wish);
 	if (choose_token(s, r, p, token, &e) < 0)
 		return ports_error(r, &e);
-	if (p && strcmp(p->token, token) == 0 && strcmp(p->name, r->wish->name) == 0)
+	if (p && strcmp(p->token, token) == 0 && strcmp(p->name, wish_of(r)->name) == 0)
 		return answer_port(r, 200, s, p);
 	struct port_change *c = xcalloc(1, sizeof *c);
 	c->made = !p;
 	if (!p)
-		p = port_add(s, r->match.port, token, r->wish->name, &e);
+		p = port_add(s, r->match.port, token, wish_of(r)->name, &e);
 	if (!p) {
 		free(c);
 		return ports_error(r, &e);
@@ -170,7 +181,7 @@ static void expose(struct daemon_request *r, struct sandbox *s)
 	memcpy(c->token_before, p->token, sizeof c->token_before);
 	memcpy(c->name_before, p->name, sizeof c->name_before);
 	memcpy(p->token, token, sizeof p->token);
-	memcpy(p->name, r->wish->name, sizeof p->name);
+	memcpy(p->name, wish_of(r)->name, sizeof p->name);
 	write_port(s, r, p, c);
 }
 
@@ -202,14 +213,15 @@ static int read_wish(struct str body, struct port_wish *ret, struct err *e)
 	return 0;
 }
 
-static void on_expose_body(struct http_exchange *x, struct str body)
+void handle_port_expose(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	r->wish = xcalloc(1, sizeof *r->wish);
-	if (read_wish(body, r->wish, &e) < 0)
+	if (port_check_number(r->match.port, &e) < 0)
 		return ports_error(r, &e);
-	size_t token_n = *r->wish->token ? strlen(r->wish->token) : PORT_TOKEN_MAX;
+	struct port_wish *wish = r->extra = xcalloc(1, sizeof *wish);
+	if (read_wish(r->body, wish, &e) < 0)
+		return ports_error(r, &e);
+	size_t token_n = *wish->token ? strlen(wish->token) : PORT_TOKEN_MAX;
 	if (port_check_id(r->match.id, r->match.port, token_n, &e) < 0)
 		return ports_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
@@ -263,38 +275,45 @@ void handle_ports(struct daemon_request *r)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-void handle_port(struct daemon_request *r)
+/* NULL: the request has been answered. */
+static struct port *find(struct daemon_request *r, struct sandbox **ret)
 {
-	static const struct http_exchange_ops ops = {
-		.on_whole_body = on_expose_body, .on_close = daemon_request_closed};
-	enum http_method method = http_request(r->x)->method;
 	struct err e;
-	if (port_check_number(r->match.port, &e) < 0)
-		return ports_error(r, &e);
-	if (method == HTTP_M_POST) {
-		http_exchange_set(r->x, &ops, r);
-		return http_collect(r->x, API_BODY_MAX);
+	if (port_check_number(r->match.port, &e) < 0) {
+		ports_error(r, &e);
+		return NULL;
 	}
-	struct sandbox *s = daemon_request_find(r);
-	if (!s)
-		return;
-	struct port *p = port_find(s, r->match.port);
-	if (!p)
+	*ret = daemon_request_find(r);
+	struct port *p = *ret ? port_find(*ret, r->match.port) : NULL;
+	if (*ret && !p)
 		not_exposed(r);
-	else if (method == HTTP_M_DELETE)
-		unexpose(r, s, p);
-	else
+	return p;
+}
+
+void handle_port_get(struct daemon_request *r)
+{
+	struct sandbox *s;
+	struct port *p = find(r, &s);
+	if (p)
 		answer_port(r, 200, s, p);
 }
 
-static void on_validate_body(struct http_exchange *x, struct str body)
+void handle_port_unexpose(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
+	struct sandbox *s;
+	struct port *p = find(r, &s);
+	if (p)
+		unexpose(r, s, p);
+}
+
+/* Upstream's validatePortToken: a question that has no errors, only yes and no. */
+void handle_port_validate(struct daemon_request *r)
+{
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	struct err e;
 	struct str token = STR_NULL;
-	auto_json struct json_doc *doc = json_parse(body.n ? body : STR("{}"), &e);
+	auto_json struct json_doc *doc = json_parse(r->body.n ? r->body : STR("{}"), &e);
 	if (!doc)
 		return ports_error(r, &e);
 	if (json_read_str(json_root(doc), "token", &token, &e) < 0)
@@ -305,15 +324,6 @@ static void on_validate_body(struct http_exchange *x, struct str body)
 	json_member_bool(&w, "valid", p && str_eq_secret(token, str_of(p->token)));
 	json_object_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
-}
-
-/* Upstream's validatePortToken: a question that has no errors, only yes and no. */
-void handle_port_validate(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {
-		.on_whole_body = on_validate_body, .on_close = daemon_request_closed};
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
 }
 
 void handle_port_requests(struct daemon_request *r)

@@ -1,19 +1,17 @@
 #include "daemon/route/request.h"
 
-#include <ctype.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "daemon/console/audit.h"
-#include "daemon/console/login.h"
-#include "daemon/console/tickets.h"
+#include "daemon/admit/login.h"
+#include "daemon/admit/tickets.h"
 #include "daemon/listen.h"
 #include "daemon/network/hooks.h"
-#include "daemon/preview/port_forward.h"
-#include "daemon/preview/preview.h"
-#include "daemon/route/images_api.h"
+#include "daemon/pass/port_forward.h"
+#include "daemon/pass/preview.h"
 #include "daemon/storage/image_jobs.h"
 #include "proto/id.h"
 
@@ -26,13 +24,7 @@ static void daemon_request_free(struct daemon_request *r)
 	while (r->list.n > r->list.at)
 		sandbox_unref(r->list.v[r->list.at++]);
 	free(r->list.v);
-	free(r->wish);
-	free(r->mount);
-	free(r->tunnel);
-	free(r->approval);
-	api_change_free(&r->change);
-	api_spec_free(&r->before);
-	api_spec_free(&r->after);
+	free(r->extra);
 	list_del(&r->of_token);
 	free(r);
 }
@@ -56,12 +48,12 @@ void daemon_request_answered(struct daemon_request *r, int status)
 {
 	uint64_t us = clock_us() - r->start_us;
 	r->status = status;
-	metrics_request(&r->daemon->metrics, r->match.route, status, us);
-	audit_end(r, status);
+	metrics_request(&r->daemon->metrics, r->match.row, status, us);
+	daemon_request_record(r, status);
 	bool failed = status >= 500;
 	if (!failed && !log_wants(LOG_DEBUG))
 		return;
-	const char *id = r->match.id, *route = api_route_label(r->match.route);
+	const char *id = r->match.id, *route = route_label(r->match.row);
 	const char *key = *id ? " id=" : "", *value = *id ? LOG_Q(id) : "";
 	/* A server in a box answers 5xx as often as its clients ask. */
 	if (failed)
@@ -115,12 +107,26 @@ void daemon_request_closed(struct http_exchange *x, bool complete)
 	struct daemon_request *r = http_exchange_arg(x);
 	r->x = NULL;
 	sandbox_wait_cancel(&r->waiter);
+	op_forget(take_ptr(&r->op));
 	port_forward_cancel(r);
 	if (!complete)
 		r->daemon->metrics.aborted++;
 	if (!r->status)
 		daemon_request_answered(r, 0);
 	daemon_request_release(r);
+}
+
+struct op_call daemon_request_call(struct daemon_request *r, op_on_done on_done)
+{
+	r->recorded = true;
+	return (struct op_call){r->daemon, &r->caller, r->match.id, on_done, r};
+}
+
+struct daemon_request *daemon_request_done(void *arg)
+{
+	struct daemon_request *r = arg;
+	r->op = NULL;
+	return r;
 }
 
 static const struct http_exchange_ops plain_ops = {.on_close = daemon_request_closed};
@@ -141,38 +147,31 @@ struct sandbox *daemon_request_find(struct daemon_request *r)
 	return NULL;
 }
 
-static bool is_public(enum api_route route)
-{
-	return route == ROUTE_HEALTH || route == ROUTE_ROOT || route == ROUTE_ASSET || route == ROUTE_BRIDGE_HEALTH ||
-	       route == ROUTE_CONSOLE_SESSION;
-}
-
 static bool use_token(struct daemon_request *r, struct str given)
 {
 	const char *name = tokens_use(r->daemon->tokens, given);
 	if (name)
-		snprintf(r->token, sizeof r->token, "%s", name);
+		snprintf(r->caller.token, sizeof r->caller.token, "%s", name);
 	return name != NULL;
 }
 
 /* A browser, and upstream's client, can give a WebSocket nothing but its URL: there, and only there, the token may
- * stand in the query. forward.c takes it out again; queries are never logged. */
+ * stand in the query. pass/agent_forward.c takes it out again; queries are never logged. */
 static bool has_query_token(struct daemon_request *r)
 {
 	const struct http_request *q = http_request(r->x);
 	auto_buf struct buf given = {0};
 	struct err e;
-	bool bridge = r->match.route == ROUTE_BRIDGE &&
-		      (q->upgrade || str_starts(q->path, STR("/v1/openapi"))); /* a person reads it in a browser */
-	if ((!daemon_request_is_socket(r) && !bridge) || http_query_get(q->query, STR("token"), &given, &e) != 1)
+	bool door = r->match.row->token == TOKEN_IN_DOOR &&
+		    (q->upgrade || str_starts(q->path, STR("/v1/openapi"))); /* a person reads it in a browser */
+	if ((!daemon_request_is_socket(r) && !door) || http_query_get(q->query, STR("token"), &given, &e) != 1)
 		return false;
 	return use_token(r, buf_str(&given));
 }
 
 static struct str relay_token(const struct daemon_request *r)
 {
-	return r->match.route == ROUTE_PROXY ? http_header_value(&http_request(r->x)->headers, STR("x-atoll-token"))
-					     : STR_NULL;
+	return r->match.row->app ? http_header_value(&http_request(r->x)->headers, STR("x-atoll-token")) : STR_NULL;
 }
 
 bool daemon_request_is_relayed(const struct daemon_request *r)
@@ -196,7 +195,7 @@ static void refuse_unauthorized(struct daemon_request *r)
 		err_set(&e, ERRC_UNAUTHORIZED, "a token is needed");
 	http_respond_header(r->x, STR("WWW-Authenticate"), STR("Bearer realm=\"atoll\""));
 	r->daemon->metrics.unauthorized++;
-	if (r->match.route == ROUTE_BRIDGE)
+	if (r->match.row->token == TOKEN_IN_DOOR)
 		return daemon_request_json(r, 401, STR("{\"error\":\"Unauthorized\",\"code\":\"unauthorized\"}"));
 	daemon_request_error(r, &e);
 }
@@ -210,216 +209,15 @@ static void refuse_host(struct daemon_request *r, struct str host)
 	daemon_request_error(r, &e);
 }
 
-static void dispatch_network(struct daemon_request *r)
-{
-	if (r->match.route == ROUTE_NETWORK)
-		handle_network(r);
-	else if (r->match.route == ROUTE_NETWORK_LOG)
-		handle_network_log(r);
-	else if (r->match.route == ROUTE_APPROVALS || r->match.route == ROUTE_APPROVAL)
-		handle_approvals(r);
-	else if (r->match.route == ROUTE_HOOK)
-		handle_hook(r);
-	else
-		handle_secrets(r);
-}
-
-/* Protocols of others, which read the rest of their paths themselves. */
-static void dispatch_protocol(struct daemon_request *r)
-{
-	if (r->match.route == ROUTE_BRIDGE)
-		handle_bridge(r);
-	else if (r->match.route == ROUTE_BRIDGE_HEALTH)
-		handle_bridge_health(r);
-	else if (r->match.route == ROUTE_DOCKER)
-		handle_docker(r);
-	else
-		handle_mcp(r);
-}
-
-static void dispatch_storage(struct daemon_request *r)
-{
-	enum api_route route = r->match.route;
-	if (route == ROUTE_SNAPSHOTS)
-		handle_snapshots(r);
-	else if (route == ROUTE_SNAPSHOT)
-		handle_snapshot(r);
-	else if (route == ROUTE_FORK)
-		handle_fork(r);
-	else if (route == ROUTE_DIFF)
-		handle_diff(r);
-	else if (route == ROUTE_MOUNTS)
-		handle_mounts(r);
-	else if (route == ROUTE_VOLUMES || route == ROUTE_VOLUME)
-		handle_volumes(r);
-	else if (route == ROUTE_BACKUP)
-		handle_backup(r);
-	else if (route == ROUTE_BACKUPS || route == ROUTE_BOX_BACKUPS)
-		handle_backups(r);
-	else
-		handle_replace(r);
-}
-
-static void dispatch_info(struct daemon_request *r)
-{
-	enum api_route route = r->match.route;
-	if (route == ROUTE_ROOT)
-		handle_root(r);
-	else if (route == ROUTE_ASSET)
-		handle_asset(r);
-	else if (route == ROUTE_HEALTH)
-		handle_health(r);
-	else if (route == ROUTE_METRICS)
-		handle_metrics(r);
-	else
-		handle_openapi(r);
-}
-
-static void dispatch_ports(struct daemon_request *r)
-{
-	enum api_route route = r->match.route;
-	if (route == ROUTE_PORTS)
-		handle_ports(r);
-	else if (route == ROUTE_PORT)
-		handle_port(r);
-	else if (route == ROUTE_PORT_VALIDATE)
-		handle_port_validate(r);
-	else if (route == ROUTE_PORT_REQUESTS)
-		handle_port_requests(r);
-	else if (route == ROUTE_TUNNELS)
-		handle_tunnels(r);
-	else
-		handle_tunnel(r);
-}
-
-static void dispatch_console(struct daemon_request *r)
-{
-	enum api_route route = r->match.route;
-	if (route == ROUTE_EVENTS)
-		handle_events(r);
-	else if (route == ROUTE_USAGE)
-		handle_usage(r);
-	else if (route == ROUTE_TICKETS)
-		handle_tickets(r);
-	else if (route == ROUTE_CONSOLE_LINKS)
-		handle_console_links(r);
-	else if (route == ROUTE_CONSOLE_SESSION)
-		handle_console_session(r);
-	else if (route == ROUTE_TOKENS || route == ROUTE_TOKEN)
-		handle_tokens(r);
-	else if (route == ROUTE_AUDIT)
-		handle_audit(r);
-	else if (route == ROUTE_DOCTOR || route == ROUTE_SELFTEST)
-		handle_checks(r);
-	else
-		handle_console_sessions(r);
-}
-
-static void dispatch_sandbox(struct daemon_request *r)
-{
-	enum http_method method = http_request(r->x)->method;
-	enum api_route route = r->match.route;
-	if (route == ROUTE_LIST)
-		handle_list(r);
-	else if (route == ROUTE_IMAGES)
-		handle_images(r);
-	else if (route != ROUTE_SANDBOX)
-		handle_life(r);
-	else if (method == HTTP_M_PUT)
-		handle_put(r);
-	else if (method == HTTP_M_DELETE)
-		handle_delete(r);
-	else
-		handle_get(r);
-}
-
-static void dispatch_inside(struct daemon_request *r)
-{
-	if (r->match.route == ROUTE_PROXY)
-		handle_proxy(r);
-	else
-		handle_agent(r);
-}
-
-static void (*const groups[ROUTE_COUNT])(struct daemon_request *r) = {
-	[ROUTE_ROOT] = dispatch_info,
-	[ROUTE_ASSET] = dispatch_info,
-	[ROUTE_HEALTH] = dispatch_info,
-	[ROUTE_METRICS] = dispatch_info,
-	[ROUTE_OPENAPI] = dispatch_info,
-	[ROUTE_EVENTS] = dispatch_console,
-	[ROUTE_USAGE] = dispatch_console,
-	[ROUTE_TICKETS] = dispatch_console,
-	[ROUTE_CONSOLE_LINKS] = dispatch_console,
-	[ROUTE_CONSOLE_SESSION] = dispatch_console,
-	[ROUTE_CONSOLE_SESSIONS] = dispatch_console,
-	[ROUTE_CONSOLE_REVOKE] = dispatch_console,
-	[ROUTE_TOKENS] = dispatch_console,
-	[ROUTE_TOKEN] = dispatch_console,
-	[ROUTE_AUDIT] = dispatch_console,
-	[ROUTE_DOCTOR] = dispatch_console,
-	[ROUTE_SELFTEST] = dispatch_console,
-	[ROUTE_LIST] = dispatch_sandbox,
-	[ROUTE_IMAGES] = dispatch_sandbox,
-	[ROUTE_SANDBOX] = dispatch_sandbox,
-	[ROUTE_SLEEP] = dispatch_sandbox,
-	[ROUTE_WAKE] = dispatch_sandbox,
-	[ROUTE_STOP] = dispatch_sandbox,
-	[ROUTE_SECRETS] = dispatch_network,
-	[ROUTE_SECRET] = dispatch_network,
-	[ROUTE_NETWORK] = dispatch_network,
-	[ROUTE_NETWORK_LOG] = dispatch_network,
-	[ROUTE_HOOK] = dispatch_network,
-	[ROUTE_APPROVALS] = dispatch_network,
-	[ROUTE_APPROVAL] = dispatch_network,
-	[ROUTE_SNAPSHOTS] = dispatch_storage,
-	[ROUTE_SNAPSHOT] = dispatch_storage,
-	[ROUTE_BACKUP] = dispatch_storage,
-	[ROUTE_BACKUPS] = dispatch_storage,
-	[ROUTE_BOX_BACKUPS] = dispatch_storage,
-	[ROUTE_RESTORE] = dispatch_storage,
-	[ROUTE_REPLACE] = dispatch_storage,
-	[ROUTE_FORK] = dispatch_storage,
-	[ROUTE_DIFF] = dispatch_storage,
-	[ROUTE_MOUNTS] = dispatch_storage,
-	[ROUTE_VOLUMES] = dispatch_storage,
-	[ROUTE_VOLUME] = dispatch_storage,
-	[ROUTE_PORTS] = dispatch_ports,
-	[ROUTE_PORT] = dispatch_ports,
-	[ROUTE_PORT_VALIDATE] = dispatch_ports,
-	[ROUTE_PORT_REQUESTS] = dispatch_ports,
-	[ROUTE_TUNNELS] = dispatch_ports,
-	[ROUTE_TUNNEL] = dispatch_ports,
-	[ROUTE_AGENT] = dispatch_inside,
-	[ROUTE_AGENT_WS] = dispatch_inside,
-	[ROUTE_PROXY] = dispatch_inside,
-	[ROUTE_DOCKER] = dispatch_protocol,
-	[ROUTE_BRIDGE] = dispatch_protocol,
-	[ROUTE_BRIDGE_HEALTH] = dispatch_protocol,
-	[ROUTE_MCP] = dispatch_protocol,
-};
-
-/* The request makes the sandbox of its path when there is none. */
-static bool makes_sandbox(const struct daemon_request *r)
-{
-	enum http_method method = http_request(r->x)->method;
-	enum api_route route = r->match.route;
-	if (route == ROUTE_SANDBOX)
-		return method == HTTP_M_PUT;
-	if (route == ROUTE_PORT || route == ROUTE_TUNNELS || route == ROUTE_MOUNTS)
-		return method == HTTP_M_POST;
-	return route == ROUTE_AGENT || route == ROUTE_AGENT_WS || route == ROUTE_PROXY;
-}
-
 /* Boxes of builds are for the image service alone, and clients make no sandboxes with ids that we give. False: the
  * request has been answered. */
 static bool check_reach(struct daemon_request *r)
 {
 	const struct sandbox *s = *r->match.id ? sandbox_find(r->daemon, r->match.id) : NULL;
 	struct err e;
-	if (r->own || !*r->match.id || (s && !s->work))
+	if (caller_is_own(&r->caller) || !*r->match.id || (s && !s->work))
 		return true;
-	if (makes_sandbox(r) && box_id_is_given(str_of(r->match.id)))
+	if (r->method->makes && box_id_is_given(str_of(r->match.id)))
 		err_set(&e, ERRC_RESERVED_SANDBOX_ID,
 			"'%s' is an id of the kind that Atoll itself gives (image-, docker-, bridge-, backup-)",
 			r->match.id);
@@ -431,30 +229,85 @@ static bool check_reach(struct daemon_request *r)
 	return false;
 }
 
-static void dispatch(struct daemon_request *r)
+static void on_whole_body(struct http_exchange *x, struct str body)
 {
-	if (!groups[r->match.route])
-		base_bug(__FILE__, __LINE__, "a route without a handler");
-	groups[r->match.route](r);
+	struct daemon_request *r = http_exchange_arg(x);
+	r->body = body;
+	daemon_request_hold(r);
+	r->method->handle(r);
+	r->body = STR_NULL;
+	daemon_request_release(r);
 }
 
-/* How the client shows that it may use the API; NULL: it does not. */
-static const char *admitted_by(struct daemon_request *r)
+static void dispatch(struct daemon_request *r)
+{
+	static const struct http_exchange_ops collecting = {
+		.on_whole_body = on_whole_body, .on_close = daemon_request_closed};
+	if (r->method->body == BODY_NONE)
+		return r->method->handle(r);
+	http_exchange_set(r->x, &collecting, r);
+	if (r->method->body == BODY_SECRET)
+		http_collect_secret(r->x, API_BODY_MAX);
+	else
+		http_collect(r->x, API_BODY_MAX);
+}
+
+/* ---- admission ---- */
+
+static uid_t peer_uid(const struct daemon_request *r)
+{
+	struct ucred cred = {.uid = CALLER_NO_UID};
+	socklen_t n = sizeof cred;
+	return getsockopt(http_exchange_fd(r->x), SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 ? cred.uid : CALLER_NO_UID;
+}
+
+/* How the client shows that it may use the API. */
+static enum caller_by admitted_by(struct daemon_request *r)
 {
 	const struct http_request *q = http_request(r->x);
-	const struct image_caller *caller = image_jobs_caller(r->daemon, http_exchange_tag(r->x));
-	if (caller) {
-		snprintf(r->token, sizeof r->token, "%s", caller->token);
-		return caller->by;
-	}
-	if (http_exchange_tag(r->x) == LISTEN_UNIX || r->own)
-		return "socket";
+	int tag = http_exchange_tag(r->x);
+	if (tag >= LISTEN_JOB)
+		return BY_NOBODY; /* the job has ended */
+	if (tag != LISTEN_TCP)
+		return BY_SOCKET;
 	if (use_token(r, tokens_bearer(http_header_value(&q->headers, STR("authorization")))) || has_query_token(r) ||
 		use_token(r, relay_token(r)))
-		return "token";
+		return BY_TOKEN;
 	if (login_admits(r->daemon->login, r))
-		return "console";
-	return tickets_admit(r->daemon->tickets, r) ? "ticket" : NULL;
+		return BY_CONSOLE;
+	return tickets_admit(r->daemon->tickets, r) ? BY_TICKET : BY_NOBODY;
+}
+
+/* The caller of all that this request asks for. */
+static void admit(struct daemon_request *r)
+{
+	struct caller *c = &r->caller;
+	int tag = http_exchange_tag(r->x);
+	const struct caller *of_job = image_jobs_caller(r->daemon, tag);
+	c->door = tag == LISTEN_DOCKER ? DOOR_DOCKER : tag == LISTEN_OWN ? DOOR_IMAGES : r->match.row->door;
+	c->uid = CALLER_NO_UID;
+	if (tag == LISTEN_TCP)
+		snprintf(c->address, sizeof c->address, "%.*s", STR_ARG(http_exchange_peer(r->x)));
+	else
+		c->uid = peer_uid(r);
+	if (of_job) {
+		*c = *of_job;
+		c->door = DOOR_IMAGES;
+	} else {
+		c->by = admitted_by(r);
+	}
+	if (*c->token)
+		list_push(&r->daemon->token_requests, &r->of_token);
+	if (caller_is_admitted(c))
+		http_exchange_vouch(r->x, HTTP_KNOWN);
+}
+
+static void refuse_method(struct daemon_request *r)
+{
+	auto_buf struct buf allow = {0};
+	api_route_allow(r->match.row, &allow);
+	http_respond_not_allowed(r->x, buf_cstr(&allow));
+	daemon_request_answered(r, 405);
 }
 
 static void route(struct daemon_request *r)
@@ -463,36 +316,29 @@ static void route(struct daemon_request *r)
 	const struct http_request *q = http_request(r->x);
 	struct host_origin origin = host_origin(&r->daemon->config, r->x);
 	struct str label;
-	if (http_exchange_tag(r->x) == LISTEN_DOCKER) {
-		r->match.route = ROUTE_DOCKER;
-		r->trusted = true;
-		return handle_docker(r);
+	int tag = http_exchange_tag(r->x);
+	r->match.row = &route_table[tag == LISTEN_DOCKER ? ROUTE_DOCKER : ROUTE_UNKNOWN];
+	if (tag == LISTEN_DOCKER) {
+		admit(r);
+		return r->match.row->methods[0].handle(r);
 	}
 	/* A preview, never the API, whatever path it names. */
 	if (host_is_preview(&r->daemon->config, origin.host, &label)) {
-		r->match.route = ROUTE_PREVIEW;
+		r->match.row = &route_table[ROUTE_PREVIEW];
 		return handle_preview(r, &origin, label);
 	}
-	r->own = http_exchange_tag(r->x) == LISTEN_OWN || image_jobs_caller(r->daemon, http_exchange_tag(r->x)) != NULL;
-	if (http_exchange_tag(r->x) != LISTEN_UNIX && !r->own && !host_allowed(&r->daemon->config, origin.host))
+	if (tag == LISTEN_TCP && !host_allowed(&r->daemon->config, origin.host))
 		return refuse_host(r, origin.host);
 	int found = api_route_match(q->path, &r->match, &e);
-	const char *by = admitted_by(r);
-	r->trusted = by != NULL;
-	if (*r->token)
-		list_push(&r->daemon->token_requests, &r->of_token);
-	audit_begin(r, by ? by : "nobody");
-	if (r->trusted)
-		http_exchange_vouch(r->x, HTTP_KNOWN);
+	admit(r);
 	/* A client without the token does not learn which routes and ids exist. */
-	if (!r->trusted && !is_public(r->match.route))
+	if (!caller_is_admitted(&r->caller) && r->match.row->may != MAY_ALL)
 		return refuse_unauthorized(r);
 	if (found < 0)
 		return daemon_request_error(r, &e);
-	if (!api_route_allows(r->match.route, q->method_text)) {
-		http_respond_not_allowed(r->x, api_route_allow(r->match.route));
-		return daemon_request_answered(r, 405);
-	}
+	r->method = api_route_method(r->match.row, q->method_text);
+	if (!r->method)
+		return refuse_method(r);
 	if (check_reach(r))
 		dispatch(r);
 }
@@ -505,6 +351,7 @@ void daemon_request_begin(struct http_exchange *x, void *arg)
 	r->daemon = arg;
 	r->x = x;
 	r->start_us = clock_us();
+	r->http_method = http_request(x)->method;
 	r->held = 1;
 	http_exchange_set(x, &plain_ops, r);
 	route(r);

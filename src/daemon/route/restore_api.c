@@ -7,42 +7,37 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "daemon/console/limits.h"
 #include "daemon/limits.h"
-#include "daemon/route/request.h"
-#include "daemon/storage/backups.h"
+#include "daemon/route/handlers.h"
 #include "http/sse.h"
 
-/* Other files for a sandbox: a source, and the sandbox when it is settled. */
-struct exchange_files {
+/* What a client follows: request.extra. */
+struct restore_follower {
 	struct daemon_request *r;
-	struct snapshot *source;
-	bool own;		      /* the source is ours to drop */
-	bool told;		      /* with events: ?follow=1 */
-	bool full;		      /* the client does not read: progress is left out */
-	struct backup_loading *load;  /* while it runs */
-	struct loop_timer timer;      /* of keep-alive comments */
-	struct sandbox_waiter waiter; /* not the request's: a client that leaves does not stop it half-way */
+	struct loop_timer timer; /* of keep-alive comments */
+	bool told;		 /* with events */
+	bool full;		 /* the client does not read: progress is left out */
 };
 
-/* ---- events ---- */
-
-static const struct http_exchange_ops plain_ops = {.on_close = daemon_request_closed};
+static struct restore_follower *following_of(const struct daemon_request *r)
+{
+	return r->extra;
+}
 
 static void on_keep_alive(struct loop_timer *t)
 {
-	struct exchange_files *f = container_of(t, struct exchange_files, timer);
-	if (f->r->x && !f->full)
+	struct restore_follower *f = container_of(t, struct restore_follower, timer);
+	if (!f->full)
 		f->full = !sse_comment(f->r->x);
 	loop_timer_set(f->r->daemon->loop, t, EVENTS_KEEP_ALIVE, on_keep_alive);
 }
 
 static void tell_progress(void *arg, const char *phase, uint64_t bytes, uint64_t total)
 {
-	struct exchange_files *f = arg;
+	struct restore_follower *f = following_of(arg);
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	if (!f->told || !f->r->x || f->full)
+	if (!f->told || f->full)
 		return;
 	json_object_begin(&w);
 	json_member_cstr(&w, "type", "progress");
@@ -53,9 +48,8 @@ static void tell_progress(void *arg, const char *phase, uint64_t bytes, uint64_t
 	f->full = !sse_send(f->r->x, NULL, STR_NULL, buf_str(&out));
 }
 
-static void tell_end(struct exchange_files *f, const struct err *e)
+static void tell_end(struct http_exchange *x, const struct err *e)
 {
-	struct http_exchange *x = f->r->x;
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
@@ -71,211 +65,101 @@ static void tell_end(struct exchange_files *f, const struct err *e)
 
 static void on_writable(struct http_exchange *x)
 {
-	((struct exchange_files *)http_exchange_arg(x))->full = false;
+	following_of(http_exchange_arg(x))->full = false;
 }
 
-/* A client that leaves ends the load, but not the exchange of the files. */
+/* A client that leaves ends the reading of a backup (op_forget), but not the exchange of the files. */
 static void on_follower_close(struct http_exchange *x, bool complete)
 {
-	struct exchange_files *f = http_exchange_arg(x);
-	struct daemon_request *r = f->r;
-	struct backup_loading *load = f->load;
-	http_exchange_set(x, &plain_ops, r);
+	struct daemon_request *r = http_exchange_arg(x);
+	loop_timer_stop(&following_of(r)->timer);
 	daemon_request_closed(x, complete);
-	if (load)
-		backup_load_cancel(load);
 }
 
-static void follow(struct exchange_files *f)
+static void follow(void *arg)
 {
 	static const struct http_exchange_ops ops = {.on_writable = on_writable, .on_close = on_follower_close};
-	struct daemon_request *r = f->r;
+	struct daemon_request *r = arg;
+	struct restore_follower *f = following_of(r);
 	f->told = true;
-	http_exchange_set(r->x, &ops, f);
+	http_exchange_set(r->x, &ops, r);
 	sse_begin(r->x);
 	daemon_request_answered(r, 200);
 	loop_timer_set(r->daemon->loop, &f->timer, EVENTS_KEEP_ALIVE, on_keep_alive);
 }
 
-/* ---- restore and replace ---- */
-
-static void end(struct exchange_files *f, const struct err *e)
+static const struct op_follow *following_ops(struct daemon_request *r)
 {
-	struct daemon_request *r = f->r;
+	static const struct op_follow ops = {.on_load = follow, .on_progress = tell_progress};
+	return daemon_request_follows(r) ? &ops : NULL;
+}
+
+static void on_restored(void *arg, const struct op_result *result)
+{
+	struct daemon_request *r = daemon_request_done(arg);
+	struct restore_follower *f = following_of(r);
 	loop_timer_stop(&f->timer);
-	if (f->own)
-		snapshot_drop(f->source, NULL, NULL);
-	if (!e)
-		snapshot_drop_base(r->daemon, r->match.id);
-	if (r->x && f->told) {
-		http_exchange_set(r->x, &plain_ops, r);
-		tell_end(f, e);
-	} else if (r->x && e) {
-		daemon_request_error(r, e);
-	} else if (r->x) {
-		daemon_request_view(r, 200, NULL);
+	if (f->told) {
+		daemon_request_retake(r);
+		tell_end(r->x, result->err);
+	} else if (result->err) {
+		daemon_request_error(r, result->err);
+	} else {
+		daemon_request_view(r, 200, result->sandbox, NULL);
 	}
-	free(f);
-	daemon_request_release(r);
 }
 
-static void on_replaced(void *arg, struct sandbox *s, const struct err *e)
+static struct op_call begin(struct daemon_request *r)
 {
-	(void)s;
-	end(arg, e);
-}
-
-static void on_settled(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
-{
-	struct exchange_files *f = container_of(w, struct exchange_files, waiter);
-	struct daemon_request *r = f->r;
-	if (e)
-		return end(f, e);
-	sandbox_ref(s);
-	r->sandbox = s;
-	sandbox_replace(s, f->source->id, on_replaced, f);
-}
-
-static void swap_files(struct exchange_files *f)
-{
-	struct daemon_request *r = f->r;
-	struct err e;
-	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	INVARIANT(f->source);
-	bool same = s && strcmp(s->spec.image, f->source->spec.image) == 0;
-	if (!s)
-		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
-	else if (!same)
-		err_set(&e, ERRC_INVALID_STATE, "the files are of image '%s', sandbox '%s' has image '%s'",
-			f->source->spec.image, s->id, s->spec.image);
-	f->waiter = (struct sandbox_waiter){.goal = WAIT_SETTLED, .on_done = on_settled};
-	if (!same || sandbox_wait(s, &f->waiter, &e) < 0)
-		end(f, &e);
-}
-
-static void on_source(void *arg, struct snapshot *s, const struct err *e)
-{
-	struct exchange_files *f = arg;
-	f->load = NULL;
-	f->source = s;
-	f->own = s != NULL;
-	if (e)
-		end(f, e);
-	else
-		swap_files(f);
-}
-
-static struct exchange_files *files_new(struct daemon_request *r)
-{
-	struct exchange_files *f = xcalloc(1, sizeof *f);
+	struct restore_follower *f = xcalloc(1, sizeof *f);
 	f->r = r;
-	daemon_request_hold(r);
-	return f;
+	r->extra = f;
+	return daemon_request_call(r, on_restored);
 }
 
-/* ---- restore from a backup ---- */
-
-struct from_backup {
-	struct exchange_files *files;
-	char id[SNAPSHOT_NAME_MAX + 1];
-};
-
-static void on_backups_known(void *arg, const struct err *e)
+/* The only member of the body, which must have one of these names. */
+static const struct json *only_member(
+	const struct json *root, const char *const *names, const char *said, struct err *e)
 {
-	struct from_backup *k = arg;
-	struct exchange_files *f = k->files;
-	struct daemon_request *r = f->r;
-	const struct sandbox *s = sandbox_find(r->daemon, r->match.id);
-	struct backup *b = e ? NULL : backup_find(r->daemon, str_of(k->id));
-	struct err none;
-	if (!e && !b)
-		err_set(&none, ERRC_BACKUP_NOT_FOUND, "there is no backup '%s'", k->id);
-	else if (!e && b->state != BACKUP_READY)
-		err_set(&none, ERRC_INVALID_STATE, "backup '%s' is not complete", k->id);
-	else if (!e && !s)
-		err_set(&none, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", r->match.id);
-	bool good = !e && b && b->state == BACKUP_READY && s;
-	free(k);
-	if (!good)
-		return end(f, e ? e : &none);
-	if (r->x && daemon_request_follows(r))
-		follow(f);
-	const struct backup_load_task t = {
-		.disk = s->spec.limits.disk_bytes, .on_progress = tell_progress, .on_done = on_source, .arg = f};
-	f->load = backup_load(b, &t, &none);
-	if (!f->load)
-		end(f, &none);
-}
-
-static void restore_backup(struct daemon_request *r, struct str id)
-{
-	struct from_backup *k = xcalloc(1, sizeof *k);
-	k->files = files_new(r);
-	snprintf(k->id, sizeof k->id, "%.*s", (int)(id.n < SNAPSHOT_NAME_MAX ? id.n : SNAPSHOT_NAME_MAX), id.p);
-	backups_when_known(r->daemon, on_backups_known, k);
-}
-
-static void replace_from(struct daemon_request *r, const struct api_from *from)
-{
-	struct err e;
-	struct snapshot *s = snapshot_find(r->daemon, NULL, str_of(from->snapshot));
-	struct sandbox *winner = sandbox_find(r->daemon, from->sandbox);
-	if (*from->sandbox && (!winner || winner->work))
-		err_set(&e, ERRC_SANDBOX_NOT_FOUND, "there is no sandbox '%s'", from->sandbox);
-	else if (*from->sandbox && strcmp(from->sandbox, r->match.id) == 0)
-		err_field(&e, "from", "sandbox '%s' cannot replace itself", from->sandbox);
-	else if (*from->snapshot && !s)
-		err_set(&e, ERRC_SNAPSHOT_NOT_FOUND, "there is no snapshot '%s'", from->snapshot);
-	else if (*from->backup)
-		return restore_backup(r, str_of(from->backup));
-	else if (winner)
-		return snapshot_take(winner, NULL, on_source, files_new(r));
-	else {
-		struct exchange_files *f = files_new(r);
-		f->source = s;
-		return swap_files(f);
-	}
-	daemon_request_error(r, &e);
-}
-
-static void on_replace_body(struct http_exchange *x, struct str body)
-{
-	struct daemon_request *r = http_exchange_arg(x);
-	struct api_from from = {0};
-	struct err e;
-	struct str text = STR_NULL;
-	if (!daemon_request_find(r) || daemon_request_warden_is_away(r))
-		return;
-	auto_json struct json_doc *doc = json_parse(body, &e);
-	const struct json *root = doc ? json_root(doc) : NULL;
-	bool restore = r->match.route == ROUTE_RESTORE;
-	bool backup = restore && json_get(root, "backup");
-	const char *key = backup ? "backup" : restore ? "snapshot" : "from";
-	if (!root)
-		return daemon_request_error(r, &e);
-	if (root->type != JSON_T_OBJECT || root->count != 1 || !json_get(root, key)) {
-		err_field(&e, key, "the body must be an object with the field %s alone",
-			restore ? "'snapshot' or 'backup'" : "'from'");
-		return daemon_request_error(r, &e);
-	}
-	if (restore ? json_read_str(root, key, &text, &e) < 0 : api_from_read(json_get(root, "from"), &from, &e) < 0)
-		return daemon_request_error(r, &e);
-	if (backup)
-		return restore_backup(r, text);
-	if (!restore)
-		return replace_from(r, &from);
-	struct snapshot *s = daemon_request_snapshot(r, text);
-	if (!s)
-		return;
-	struct exchange_files *f = files_new(r);
-	f->source = s;
-	swap_files(f);
+	const struct json *found = NULL;
+	const char *name = *names;
+	for (; *names && !found; names++)
+		found = root->type == JSON_T_OBJECT && root->count == 1 ? json_get(root, name = *names) : NULL;
+	if (!found)
+		err_field(e, name, "the body must be an object with the field %s alone", said);
+	return found;
 }
 
 void handle_replace(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {
-		.on_whole_body = on_replace_body, .on_close = daemon_request_closed};
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
+	static const char *const names[] = {"from", NULL};
+	struct api_from from = {0};
+	struct err e;
+	if (!daemon_request_find(r))
+		return;
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
+	const struct json *given = doc ? only_member(json_root(doc), names, "'from'", &e) : NULL;
+	if (!given || api_from_read(given, &from, &e) < 0)
+		return daemon_request_error(r, &e);
+	const struct op_call call = begin(r);
+	r->op = op_replace(&call, &(struct op_files){.from = &from, .follow = following_ops(r)});
+}
+
+void handle_restore(struct daemon_request *r)
+{
+	static const char *const names[] = {"backup", "snapshot", NULL};
+	struct api_from from = {0};
+	struct err e;
+	struct str text = STR_NULL;
+	if (!daemon_request_find(r))
+		return;
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
+	const struct json *given = doc ? only_member(json_root(doc), names, "'snapshot' or 'backup'", &e) : NULL;
+	bool backup = given && str_eq_c(given->key, "backup");
+	if (!given || json_read_str(json_root(doc), backup ? "backup" : "snapshot", &text, &e) < 0)
+		return daemon_request_error(r, &e);
+	/* A text that is too long is the id of none, cut or not. */
+	snprintf(backup ? from.backup : from.snapshot, SNAPSHOT_NAME_MAX + 1, "%.*s", STR_ARG(text));
+	const struct op_call call = begin(r);
+	r->op = op_restore(&call, &(struct op_files){.from = &from, .of_its_own = true, .follow = following_ops(r)});
 }

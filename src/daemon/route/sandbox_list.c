@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "daemon/route/view.h"
 #include "proto/limits.h"
@@ -41,7 +42,7 @@ static int read_query(struct str text, struct query *q, struct err *e)
 
 static bool is_listed(const struct daemon_request *r, const struct query *q, const struct sandbox *s)
 {
-	return (r->own || !s->work) && (!q->has_state || s->state == q->state);
+	return (caller_is_own(&r->caller) || !s->work) && (!q->has_state || s->state == q->state);
 }
 
 static size_t count_all(const struct daemon_request *r)
@@ -49,7 +50,7 @@ static size_t count_all(const struct daemon_request *r)
 	size_t it = 0, n = 0;
 	void *v;
 	while (map_next(&r->daemon->boxes, &it, &(struct str){0}, &v))
-		n += r->own || !((const struct sandbox *)v)->work;
+		n += caller_is_own(&r->caller) || !((const struct sandbox *)v)->work;
 	return n;
 }
 

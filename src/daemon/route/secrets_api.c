@@ -1,6 +1,7 @@
 /* /v1/secrets: made, listed, deleted; a value comes in and never goes out. */
 #include "base/json.h"
 #include "daemon/network/secrets.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 
 static void not_found(struct daemon_request *r)
@@ -19,19 +20,18 @@ static void answer(struct daemon_request *r, int status)
 	daemon_request_json(r, status, buf_str(&out));
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_secret_put(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	auto_json struct json_doc *doc = json_parse(body, &e);
+	auto_json struct json_doc *doc = json_parse(r->body, &e);
 	int made = doc ? secrets_put(r->daemon, r->match.secret, doc, &e) : -1;
-	http_forget_body(x);
+	http_forget_body(r->x);
 	if (made < 0)
 		return daemon_request_error(r, &e);
 	answer(r, made ? 201 : 200);
 }
 
-static void list(struct daemon_request *r)
+void handle_secrets(struct daemon_request *r)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -41,18 +41,13 @@ static void list(struct daemon_request *r)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-void handle_secrets(struct daemon_request *r)
+void handle_secret_get(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	enum http_method method = http_request(r->x)->method;
-	if (r->match.route == ROUTE_SECRETS)
-		return list(r);
-	if (method == HTTP_M_PUT) {
-		http_exchange_set(r->x, &ops, r);
-		return http_collect_secret(r->x, API_BODY_MAX);
-	}
-	if (method != HTTP_M_DELETE)
-		return answer(r, 200);
+	answer(r, 200);
+}
+
+void handle_secret_delete(struct daemon_request *r)
+{
 	if (!secrets_delete(r->daemon, r->match.secret))
 		return not_found(r);
 	daemon_request_json(r, 200, STR("{\"success\":true}"));

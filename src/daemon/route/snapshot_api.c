@@ -1,6 +1,7 @@
 /* /v1/sandboxes/{id}/snapshots. */
 #include "base/json.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/pieces.h"
 #include "daemon/storage/snapshots.h"
 
@@ -46,16 +47,15 @@ static int read_name(struct str body, char ret[SNAPSHOT_LABEL_MAX + 1], struct e
 	return 0;
 }
 
-static void on_make(struct http_exchange *x, struct str body)
+void handle_snapshot_take(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	char name[SNAPSHOT_LABEL_MAX + 1];
 	struct err e;
 	size_t n;
 	struct sandbox *s = daemon_request_find(r);
 	if (!s || daemon_request_warden_is_away(r))
 		return;
-	if (read_name(body, name, &e) < 0)
+	if (read_name(r->body, name, &e) < 0)
 		return daemon_request_error(r, &e);
 	free(snapshots_of(r->daemon, s->id, &n));
 	if (n >= SNAPSHOTS_MAX) {
@@ -74,7 +74,7 @@ static void write_listed(struct json_writer *w, struct daemon *d, const char *id
 		snapshot_write(w, s);
 }
 
-static void list(struct daemon_request *r)
+void handle_snapshots(struct daemon_request *r)
 {
 	struct pieces_ids ids;
 	struct sandbox *s = daemon_request_find(r);
@@ -85,15 +85,6 @@ static void list(struct daemon_request *r)
 	for (size_t i = 0; i < ids.n; i++)
 		memcpy(ids.v[i], v[i]->id, sizeof *ids.v);
 	pieces_list(r, "snapshots", ids, write_listed);
-}
-
-void handle_snapshots(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {.on_whole_body = on_make, .on_close = daemon_request_closed};
-	if (http_request(r->x)->method != HTTP_M_POST)
-		return list(r);
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
 }
 
 /* ---- one ---- */
@@ -121,14 +112,22 @@ struct snapshot *daemon_request_snapshot(struct daemon_request *r, struct str te
 	return s;
 }
 
-void handle_snapshot(struct daemon_request *r)
+static struct snapshot *named(struct daemon_request *r)
 {
-	struct snapshot *s = daemon_request_find(r) ? daemon_request_snapshot(r, str_of(r->match.snapshot)) : NULL;
-	if (!s)
-		return;
-	if (http_request(r->x)->method != HTTP_M_DELETE)
-		return answer_snapshot(r, 200, s);
-	if (daemon_request_warden_is_away(r))
+	return daemon_request_find(r) ? daemon_request_snapshot(r, str_of(r->match.snapshot)) : NULL;
+}
+
+void handle_snapshot_get(struct daemon_request *r)
+{
+	const struct snapshot *s = named(r);
+	if (s)
+		answer_snapshot(r, 200, s);
+}
+
+void handle_snapshot_drop(struct daemon_request *r)
+{
+	struct snapshot *s = named(r);
+	if (!s || daemon_request_warden_is_away(r))
 		return;
 	daemon_request_hold(r);
 	snapshot_drop(s, on_dropped, r);

@@ -10,11 +10,12 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "daemon/console/login.h"
-#include "daemon/console/tickets.h"
-#include "daemon/mcp/mcp.h"
+#include "daemon/admit/login.h"
+#include "daemon/admit/tickets.h"
 #include "daemon/network/hooks.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
+#include "doors/mcp/mcp.h"
 
 /* `but`: the request that asked for it, which is still to be answered. */
 static void end_all_of(struct daemon *d, const char *name, const struct daemon_request *but)
@@ -26,7 +27,7 @@ static void end_all_of(struct daemon *d, const char *name, const struct daemon_r
 	list_each(it, &d->token_requests)
 	{
 		struct daemon_request *r = list_entry(it, struct daemon_request, of_token);
-		if (r != but && r->x && strcmp(r->token, name) == 0)
+		if (r != but && r->x && strcmp(r->caller.token, name) == 0)
 			http_abort(r->x);
 	}
 }
@@ -116,15 +117,14 @@ static void on_made(void *arg, const struct err *e)
 	making_free(m);
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_token_make(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct token_making *m = xcalloc(1, sizeof *m);
 	struct err e;
 	m->request = r;
 	daemon_request_hold(r);
-	bool wish = token_wish_read(body, &m->wish, &e) == 0;
-	snprintf(m->wish.made_by, sizeof m->wish.made_by, "%s", r->token);
+	bool wish = token_wish_read(r->body, &m->wish, &e) == 0;
+	snprintf(m->wish.made_by, sizeof m->wish.made_by, "%s", r->caller.token);
 	if (!wish || tokens_make(r->daemon->tokens, &m->wish, m->value, on_made, m, &e) < 0) {
 		daemon_request_error(r, &e);
 		return making_free(m);
@@ -134,7 +134,7 @@ static void on_body(struct http_exchange *x, struct str body)
 
 /* ---- the rest ---- */
 
-static void list(struct daemon_request *r)
+void handle_tokens(struct daemon_request *r)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -163,7 +163,7 @@ static void on_removed(void *arg, const struct err *e)
 	free(v);
 }
 
-static void revoke_token(struct daemon_request *r)
+void handle_token_revoke(struct daemon_request *r)
 {
 	struct daemon *d = r->daemon;
 	struct err e;
@@ -183,16 +183,4 @@ static void revoke_token(struct daemon_request *r)
 	json_array_end(&w);
 	json_object_end(&w);
 	tokens_api_watch(d);
-}
-
-void handle_tokens(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	enum http_method method = http_request(r->x)->method;
-	if (r->match.route == ROUTE_TOKEN)
-		return revoke_token(r);
-	if (method != HTTP_M_POST)
-		return list(r);
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
 }

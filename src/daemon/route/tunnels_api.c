@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "daemon/limits.h"
-#include "daemon/preview/tunnels.h"
+#include "daemon/ports/tunnels.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 
 /* /v1/sandboxes/{id}/tunnels…: open, list, end. */
@@ -22,7 +23,7 @@ static void on_opened(void *arg, const struct tunnel *t, bool made, const struct
 static void open_tunnel(struct daemon_request *r, struct sandbox *s)
 {
 	daemon_request_hold(r);
-	tunnel_open(s, r->tunnel, on_opened, r);
+	tunnel_open(s, r->extra, on_opened, r);
 }
 
 static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct err *e)
@@ -34,15 +35,14 @@ static void on_there(struct sandbox_waiter *w, struct sandbox *s, const struct e
 		open_tunnel(r, s);
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_tunnel_open(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	struct err e;
-	auto_json struct json_doc *doc = json_parse(body.n ? body : STR("{}"), &e);
+	auto_json struct json_doc *doc = json_parse(r->body.n ? r->body : STR("{}"), &e);
 	if (!doc)
 		return daemon_request_error(r, &e);
-	r->tunnel = xcalloc(1, sizeof *r->tunnel);
-	if (tunnel_wish_read(json_root(doc), r->tunnel, &e) < 0)
+	struct tunnel_wish *wish = r->extra = xcalloc(1, sizeof *wish);
+	if (tunnel_wish_read(json_root(doc), wish, &e) < 0)
 		return daemon_request_error(r, &e);
 	struct sandbox *s = sandbox_find(r->daemon, r->match.id);
 	if (s && sandbox_is_ready(s) && list_empty(&s->waiters))
@@ -54,11 +54,6 @@ static void on_body(struct http_exchange *x, struct str body)
 
 void handle_tunnels(struct daemon_request *r)
 {
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	if (http_request(r->x)->method == HTTP_M_POST) {
-		http_exchange_set(r->x, &ops, r);
-		return http_collect(r->x, API_BODY_MAX);
-	}
 	struct sandbox *s = daemon_request_find(r);
 	if (!s)
 		return;
@@ -72,24 +67,37 @@ void handle_tunnels(struct daemon_request *r)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-void handle_tunnel(struct daemon_request *r)
+/* NULL: the request has been answered. `open`: one that is being opened counts as none. */
+static struct tunnel *find(struct daemon_request *r, bool open)
 {
 	struct sandbox *s = daemon_request_find(r);
-	if (!s)
-		return;
-	struct tunnel *t = tunnel_find_port(s, r->match.port);
+	struct tunnel *t = s ? tunnel_find_port(s, r->match.port) : NULL;
 	struct err e;
+	if (t && (tunnel_is_open(t) || !open))
+		return t;
+	if (!s)
+		return NULL;
+	err_set(&e, ERRC_TUNNEL_NOT_FOUND, "Port %u of sandbox '%s' has no tunnel.", (unsigned)r->match.port, s->id);
+	daemon_request_error(r, &e);
+	return NULL;
+}
+
+void handle_tunnel_get(struct daemon_request *r)
+{
+	const struct tunnel *t = find(r, true);
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
-	if (!t || (!tunnel_is_open(t) && http_request(r->x)->method != HTTP_M_DELETE)) {
-		err_set(&e, ERRC_TUNNEL_NOT_FOUND, "Port %u of sandbox '%s' has no tunnel.", (unsigned)r->match.port,
-			s->id);
-		return daemon_request_error(r, &e);
-	}
-	if (http_request(r->x)->method != HTTP_M_DELETE) {
-		tunnel_view(&w, t);
-		return daemon_request_json(r, 200, buf_str(&out));
-	}
+	if (!t)
+		return;
+	tunnel_view(&w, t);
+	daemon_request_json(r, 200, buf_str(&out));
+}
+
+void handle_tunnel_close(struct daemon_request *r)
+{
+	struct tunnel *t = find(r, false);
+	if (!t)
+		return;
 	tunnel_close(t);
 	daemon_request_empty(r);
 }

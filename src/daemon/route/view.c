@@ -1,9 +1,9 @@
 #include "daemon/route/view.h"
 
 #include "base/clock.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
 #include "daemon/network/network.h"
-#include "daemon/sandbox/settings.h"
 #include "proto/image.h"
 
 static void limits(struct json_writer *w, const struct box_limits *l)

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "daemon/sandbox/sandbox.h"
+#include "daemon/core/sandbox.h"
 
 /* `info` has the live usage, or is NULL. */
 void view_sandbox(struct json_writer *w, const struct sandbox *s, const struct box_info *info);

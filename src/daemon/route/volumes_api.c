@@ -1,6 +1,7 @@
 /* /v1/volumes: named volumes are made, resized, listed and deleted. */
 #include "base/json.h"
 #include "daemon/limits.h"
+#include "daemon/route/handlers.h"
 #include "daemon/route/request.h"
 #include "daemon/storage/volumes.h"
 #include "proto/id.h"
@@ -79,16 +80,15 @@ static int read_size(struct str body, uint64_t *ret, struct err *e)
 	return 0;
 }
 
-static void on_body(struct http_exchange *x, struct str body)
+void handle_volume_put(struct daemon_request *r)
 {
-	struct daemon_request *r = http_exchange_arg(x);
 	const char *name = r->match.volume;
 	uint64_t size;
 	struct err e;
-	if (read_size(body, &size, &e) < 0)
+	if (read_size(r->body, &size, &e) < 0)
 		return daemon_request_error(r, &e);
 	bool there = volume_find(r->daemon, name) != NULL;
-	if (!there && !r->own && volume_name_is_given(str_of(name))) {
+	if (!there && !caller_is_own(&r->caller) && volume_name_is_given(str_of(name))) {
 		err_field(&e, "name", "'%s' is a name of the kind that builds give (atoll.build.)", name);
 		return daemon_request_error(r, &e);
 	}
@@ -97,7 +97,7 @@ static void on_body(struct http_exchange *x, struct str body)
 		finish(r, 0, 0, &e);
 }
 
-static void list(struct daemon_request *r)
+void handle_volumes(struct daemon_request *r)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -107,26 +107,22 @@ static void list(struct daemon_request *r)
 	daemon_request_json(r, 200, buf_str(&out));
 }
 
-static void handle_one(struct daemon_request *r)
+void handle_volume_get(struct daemon_request *r)
+{
+	struct volume *v = volume_find(r->daemon, r->match.volume);
+	if (!v)
+		return not_found(r);
+	daemon_request_hold(r);
+	volume_measure(v, on_there, r);
+}
+
+void handle_volume_delete(struct daemon_request *r)
 {
 	struct volume *v = volume_find(r->daemon, r->match.volume);
 	struct err e;
 	if (!v)
 		return not_found(r);
 	daemon_request_hold(r);
-	if (http_request(r->x)->method != HTTP_M_DELETE)
-		volume_measure(v, on_there, r);
-	else if (volume_delete(v, on_deleted, r, &e) < 0)
+	if (volume_delete(v, on_deleted, r, &e) < 0)
 		finish(r, 0, 0, &e);
-}
-
-void handle_volumes(struct daemon_request *r)
-{
-	static const struct http_exchange_ops ops = {.on_whole_body = on_body, .on_close = daemon_request_closed};
-	if (r->match.route == ROUTE_VOLUMES)
-		return list(r);
-	if (http_request(r->x)->method != HTTP_M_POST)
-		return handle_one(r);
-	http_exchange_set(r->x, &ops, r);
-	http_collect(r->x, API_BODY_MAX);
 }

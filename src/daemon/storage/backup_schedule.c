@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
-#include "daemon/sandbox/settings.h"
 #include "daemon/storage/backups.h"
 
 struct schedule {

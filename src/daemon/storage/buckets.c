@@ -3,10 +3,10 @@
 #include <ctype.h>
 #include <stdio.h>
 
+#include "daemon/core/sandbox.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
 #include "daemon/network/secrets.h"
-#include "daemon/sandbox/sandbox.h"
-#include "daemon/sandbox/settings.h"
 #include "proto/id.h"
 
 #define NOTE ".mounts"

@@ -106,7 +106,7 @@ static void on_door(struct loop_io *io, uint32_t events)
 		log_limited(LOG_WARN, "a connection of a job cannot be served", "error=%s", LOG_Q(e.msg));
 }
 
-const struct image_caller *image_jobs_caller(const struct daemon *d, int tag)
+const struct caller *image_jobs_caller(const struct daemon *d, int tag)
 {
 	list_each(it, &d->image_jobs->running)
 	{
@@ -271,7 +271,7 @@ void image_job_resume(struct image_job *j)
 /* A job that removes what others have left: it waits for no place. */
 static void start_chore(struct daemon *d, const char *verb, struct str members, const char *digits)
 {
-	const struct image_task t = {.verb = verb, .members = members, .caller = {.by = "socket"}};
+	const struct image_task t = {.verb = verb, .members = members, .caller = caller_daemon};
 	struct image_job *j = job_new(d, &t);
 	j->chore = true;
 	snprintf(j->digits, sizeof j->digits, "%s", digits);

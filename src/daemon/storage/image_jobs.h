@@ -10,23 +10,17 @@
 #pragma once
 
 #include "base/json.h"
+#include "daemon/admit/caller.h"
 #include "daemon/daemon.h"
-#include "store/limits.h"
-
-/* For whom a job works. */
-struct image_caller {
-	const char *by;			/* as in the audit */
-	char token[TOKEN_NAME_MAX + 1]; /* the named token, or "" */
-};
 
 struct image_job;
 
 struct image_task {
-	const char *verb;   /* images/main.c has the list */
-	struct str members; /* of its description: JSON members, or empty */
-	struct image_caller caller;
-	bool has_body;	 /* image_job_write follows */
-	uint64_t max_ms; /* as in job_process.h */
+	const char *verb;     /* images/main.c has the list */
+	struct str members;   /* of its description: JSON members, or empty */
+	struct caller caller; /* for whom it works */
+	bool has_body;	      /* image_job_write follows */
+	uint64_t max_ms;      /* as in job_process.h */
 	/* None of them comes from inside a function of this header. */
 	void (*on_room)(void *arg);			     /* for more of the body */
 	void (*on_line)(void *arg, const struct json *line); /* as in job_process.h */
@@ -47,7 +41,7 @@ void image_job_pause(struct image_job *j);
 void image_job_resume(struct image_job *j);
 
 /* For whom a connection with this tag asks; NULL: it is no job's, or its job has ended. */
-const struct image_caller *image_jobs_caller(const struct daemon *d, int tag);
+const struct caller *image_jobs_caller(const struct daemon *d, int tag);
 
 struct image_jobs *image_jobs_new(struct daemon *d);
 /* Removes what the jobs of a daemon have left that was killed. */

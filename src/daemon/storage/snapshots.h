@@ -13,7 +13,7 @@
 #pragma once
 
 #include "base/list.h"
-#include "daemon/sandbox/sandbox.h"
+#include "daemon/core/sandbox.h"
 
 enum { SNAPSHOT_LABEL_MAX = 100 };
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "daemon/sandbox/spec.h"
+#include "daemon/core/spec.h"
 
 void spec_json_write(struct json_writer *w, const struct api_spec *spec);
 /* Sets the members that are there and well-formed. `spec` holds defaults. */

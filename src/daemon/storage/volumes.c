@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/core/sandbox.h"
+#include "daemon/core/settings.h"
 #include "daemon/limits.h"
-#include "daemon/sandbox/sandbox.h"
-#include "daemon/sandbox/settings.h"
 #include "http/http.h"
 #include "proto/id.h"
 #include "store/item.h"

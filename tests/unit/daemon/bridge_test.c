@@ -1,4 +1,4 @@
-#include "daemon/bridge/bridge.h"
+#include "doors/bridge/bridge.h"
 
 #include "test.h"
 

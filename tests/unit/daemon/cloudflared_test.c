@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/limits.h"
-#include "daemon/preview/cloudflared.h"
+#include "daemon/ports/cloudflared.h"
 #include "test.h"
 
 static const char *found(const char *said)

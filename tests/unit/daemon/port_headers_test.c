@@ -1,4 +1,4 @@
-#include "daemon/preview/port_headers.h"
+#include "daemon/pass/port_headers.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 
 #include "daemon/config.h"
 #include "daemon/limits.h"
-#include "daemon/preview/ports.h"
-#include "daemon/preview/preview.h"
+#include "daemon/pass/preview.h"
+#include "daemon/ports/ports.h"
 #include "store/limits.h"
 #include "test.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/sandbox/settings.h"
+#include "daemon/core/settings.h"
 
 #include "test.h"
 

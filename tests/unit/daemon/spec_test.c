@@ -1,5 +1,5 @@
+#include "daemon/core/spec.h"
 #include "daemon/limits.h"
-#include "daemon/sandbox/spec.h"
 #include "proto/limits.h"
 #include "test.h"
 

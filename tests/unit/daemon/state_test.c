@@ -1,4 +1,4 @@
-#include "daemon/sandbox/state.h"
+#include "daemon/core/state.h"
 #include "test.h"
 
 static bool may(enum sandbox_state from, enum sandbox_state to)

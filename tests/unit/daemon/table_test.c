@@ -1,5 +1,5 @@
+#include "daemon/core/sandbox.h"
 #include "daemon/limits.h"
-#include "daemon/sandbox/sandbox.h"
 #include "test.h"
 
 static struct daemon *daemon_of_its_own(void)

@@ -1,4 +1,4 @@
-#include "daemon/token.h"
+#include "daemon/admit/token.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "daemon/tokens.h"
+#include "daemon/admit/tokens.h"
 
 #include "test.h"
 
