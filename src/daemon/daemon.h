@@ -46,6 +46,7 @@ struct daemon {
 	bool snapshots_left;  /* deletions of some failed: snapshots_retry */
 	struct backups *backups;
 	struct backup_jobs *backup_jobs;
+	struct image_jobs *image_jobs;
 	struct metrics metrics;
 	uint64_t started_ms; /* monotonic */
 	bool stopping;

@@ -74,9 +74,9 @@
 #define RECOVER_WAIT	      500	   /* a start waits so long for the warden before it serves */
 #define WARDEN_REPLY_TIMEOUT  15000	   /* the handshake with the warden */
 #define DAEMON_GRACE	      10000	   /* SIGTERM: time for running exchanges to end */
+#define IMAGE_JOB_PROCESS_MAX 16	   /* jobs of atoll-images at a time; others wait */
 #define IMAGE_PULL_TIMEOUT    1800000	   /* of one image, for the PUT that names it */
-#define IMAGE_PULL_ANSWER_MAX (1u * MIB)
-#define AGENT_ENV_TIMEOUT     5000 /* a new box takes its variables */
+#define AGENT_ENV_TIMEOUT     5000	   /* a new box takes its variables */
 #define AGENT_LOOK_TIMEOUT    1000
 #define AGENT_FIRST_TIMEOUT   5000 /* the first answer of a new box, before a snapshot of it */
 #define AGENT_ENV_REPLY_MAX   (4u * KIB)
@@ -88,14 +88,16 @@
 #define DIAL_POOL_IDLE_MAX    64    /* kept-alive connections to one port of a box … */
 #define DIAL_POOL_IDLE	      4000  /* … for so long: servers mostly close after 5 s, and should not be first */
 
+/* Jobs: job_process.h */
+#define JOB_LINE_MAX (2u * MIB) /* of what one says */
+
 /* Backups */
 #define BACKUPS_AT_ONCE	    4	       /* jobs of atoll-backup that move files */
 #define BACKUPS_QUEUED_MAX  256	       /* … and that wait */
 #define BACKUP_SLOW	    10000      /* a job that has run so long leaves a place free for others */
 #define BACKUP_PACE	    (8u * MIB) /* bytes of a disk that add a second to ATOLL_BACKUP_TIME */
 #define BACKUPS_MAX	    100000
-#define BACKUP_CHAIN_MAX    24 /* backups that build on each other; then a whole one */
-#define BACKUP_LINE_MAX	    (2u * MIB)
+#define BACKUP_CHAIN_MAX    24			       /* backups that build on each other; then a whole one */
 #define BACKUP_TTL_MAX	    (100ull * 365 * 24 * 3600) /* s */
 #define BACKUP_EVERY_MIN    1000		       /* of ATOLL_BACKUP_EVERY_MIN */
 #define BACKUP_KEEP_MAX	    1000

@@ -12,10 +12,10 @@ enum { LISTEN_MAX = 8 };
 enum listen_tag {
 	LISTEN_TCP,
 	LISTEN_UNIX,
-	LISTEN_DOCKER, /* $ATOLL_RUN/docker.sock */
-	LISTEN_HOOK,   /* the gate's, for outbound handlers: hooks.h. Passed with the name "hook" */
-	LISTEN_OWN, /* $ATOLL_RUN/own.sock, for our own programs: the image service, and questions of the daemon itself
-		     */
+	LISTEN_DOCKER,	 /* $ATOLL_RUN/docker.sock */
+	LISTEN_HOOK,	 /* the gate's, for outbound handlers: hooks.h. Passed with the name "hook" */
+	LISTEN_OWN,	 /* $ATOLL_RUN/own.sock, for questions of the daemon itself */
+	LISTEN_JOB = 16, /* this and all above: connections of a job (storage/image_jobs.h) */
 };
 
 struct listeners {

@@ -32,6 +32,7 @@
 #include "daemon/route/request.h"
 #include "daemon/serve/events.h"
 #include "daemon/storage/backups.h"
+#include "daemon/storage/image_jobs.h"
 #include "daemon/tls.h"
 #include "doors/docker/docker.h"
 #include "doors/mcp/mcp.h"
@@ -132,6 +133,7 @@ static int open_parts(struct daemon *d, struct err *e)
 		tokens_load(d->tokens, d->store, e) < 0 || store_start(d->store, d->loop, e) < 0)
 		return -1;
 	d->backups = backups_new(d);
+	d->image_jobs = image_jobs_new(d);
 	d->events = events_new(d);
 	usage_start(d);
 	tokens_api_watch(d);
@@ -160,6 +162,7 @@ static void start_serving(struct daemon *d)
 	if (d->stopping || !listeners.n)
 		return;
 	docker_start(d->docker);
+	image_jobs_sweep(d);
 	while (listeners.n) {
 		listeners.n--;
 		if (http_server_listen(
@@ -212,6 +215,8 @@ static int become_user(const struct config *c, struct listeners *l, struct err *
 	metrics_open();
 	beside_keep("atoll");
 	beside_keep("atoll-backup");
+	beside_keep("atoll-images");
+	beside_keep("atoll-mover");
 	return privs_drop(uid, gid, e);
 }
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/image/image.h"
 #include "images/build_impl.h"
 #include "images/registry.h"
 
@@ -46,7 +45,7 @@ int build_flags(const struct df_step *s, const char *const *known, struct err *e
 	return 0;
 }
 
-void build_say(struct build *b, const char *type, struct str text)
+void build_say(const char *type, struct str text)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -54,7 +53,7 @@ void build_say(struct build *b, const char *type, struct str text)
 	json_member_cstr(&w, "type", type);
 	json_member_str(&w, "text", text);
 	json_object_end(&w);
-	conn_event(b->conn, &out);
+	tell_event(&out);
 }
 
 static void say_step(struct build *b, const struct df_step *s)
@@ -72,7 +71,7 @@ static void say_step(struct build *b, const struct df_step *s)
 	json_member_u64(&w, "line", s->line);
 	json_member_str(&w, "text", buf_str(&text));
 	json_object_end(&w);
-	conn_event(b->conn, &out);
+	tell_event(&out);
 }
 
 /* ---- the context ---- */
@@ -82,7 +81,7 @@ static int take_context(struct build *b, struct err *e)
 	static const char *const argv[] = {"unpack", "--dest", "/c", "--keep-setuid", NULL};
 	auto_buf struct buf report = {.max = SERVICE_OUTPUT_MAX};
 	auto_fd int fd = temp_file(e);
-	if (fd < 0 || secrets_take(b, e) < 0 || conn_body_to(b->conn, fd, SERVICE_UPLOAD_MAX, e) < 0)
+	if (fd < 0 || secrets_take(b, e) < 0 || order_body_to(b->order, fd, e) < 0)
 		return -1;
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "read the context");
@@ -114,11 +113,9 @@ static int drop_hidden(struct build *b, const char *path, struct err *e)
 	auto_buf struct buf target = {0}, answer = {0};
 	if (strcmp(path, IMAGE_STDIN_FILE) != 0)
 		return 0;
-	client_box_path(&target, b->context.box, "/api/delete");
-	return client_call(&b->context.cl, "POST", buf_cstr(&target), STR("{\"path\":\"/c/" IMAGE_STDIN_FILE "\"}"),
-		       &answer, e) < 0
-		       ? -1
-		       : 0;
+	daemon_box_path(&target, b->context.box, "/api/delete");
+	return daemon_call(
+		&b->context.link, "POST", buf_cstr(&target), STR("{\"path\":\"/c/" IMAGE_STDIN_FILE "\"}"), &answer, e);
 }
 
 /* ---- bases ---- */
@@ -152,8 +149,7 @@ int build_base(struct build *b, const char *ref, struct image_config *ret, struc
 		return load_own(b, ret, e);
 	const char *pull = getenv("ATOLL_PULL");
 	if (r > 0 && pull && strcmp(pull, "missing") == 0) {
-		if (registry_pull(b->conn, b->store, ref, NULL, e) < 0 ||
-			find_image(b->store, str_of(ref), &parsed, key, e) < 0)
+		if (registry_pull(b->store, ref, NULL, e) < 0 || find_image(b->store, str_of(ref), &parsed, key, e) < 0)
 			return -1;
 		return config_load(b->store, key, ret, e);
 	}
@@ -389,7 +385,7 @@ static int run_stages(struct build *b, size_t target, struct err *e)
 static int read_arguments(struct build *b, struct err *e)
 {
 	auto_buf struct buf text = {0};
-	if (conn_param(b->conn, "buildargs", &text, e) < 0)
+	if (order_param(b->order, "buildargs", &text, e) < 0)
 		return -1;
 	if (!buf_size(&text))
 		return 0;
@@ -415,7 +411,7 @@ static int finish(struct build *b, struct str tags, uint64_t began, struct err *
 	if (config_save(b->store, build_config(b), key, NULL, e) < 0)
 		return -1;
 	work_drop(&b->work);
-	packages_keep(b->store, NULL, key);
+	packages_keep(b->store, key);
 	json_object_begin(&w);
 	json_member_cstr(&w, "type", "done");
 	json_member_cstr(&w, "id", key);
@@ -434,8 +430,7 @@ static int finish(struct build *b, struct str tags, uint64_t began, struct err *
 	/* Who hears that the build is done finds nothing of it. */
 	work_drop(&b->work);
 	work_drop(&b->context);
-	conn_event(b->conn, &out);
-	conn_end(b->conn);
+	tell_event(&out);
 	return 0;
 }
 
@@ -448,22 +443,23 @@ static int check_tags(struct str tags, struct err *e)
 	return 0;
 }
 
-int do_build(struct conn *c, struct store *s, struct err *e)
+int do_build(struct order *o, struct store *s, struct err *e)
 {
-	struct build b = {.conn = c, .store = s};
+	struct build b = {.order = o, .store = s};
 	auto_buf struct buf tags = {0}, path = {0}, no_cache = {0}, text = {0};
 	uint64_t began = clock_ms();
 	size_t target;
-	if (conn_param(c, "tag", &tags, e) < 0 || conn_param(c, "dockerfile", &path, e) < 0 ||
-		conn_param(c, "target", &b.target, e) < 0 || conn_param(c, "nocache", &no_cache, e) < 0 ||
+	if (order_param(o, "tag", &tags, e) < 0 || order_param(o, "dockerfile", &path, e) < 0 ||
+		order_param(o, "target", &b.target, e) < 0 || order_param(o, "nocache", &no_cache, e) < 0 ||
 		check_tags(buf_str(&tags), e) < 0 || read_arguments(&b, e) < 0)
 		return -1;
 	b.no_cache = str_eq_c(buf_str(&no_cache), "1") || str_eq_c(buf_str(&no_cache), "true");
 	if (!buf_size(&path))
 		buf_add_c(&path, "Dockerfile");
-	if (work_open(&b.work, c, e) < 0 || work_open(&b.context, NULL, e) < 0)
+	if (work_open(&b.work, e) < 0 || work_open(&b.context, e) < 0)
 		return -1;
-	work_name(getpid(), work_digits, "-context", b.context.box);
+	work_name(getpid(), o->digits, "-context", b.context.box);
+	b.context.keeps_mover = true;
 	set_platform(&b);
 	int r = take_context(&b, e) < 0 || build_context_file(&b, buf_cstr(&path), &text, e) < 0 ||
 				drop_hidden(&b, buf_cstr(&path), e) < 0 ||

@@ -5,5 +5,4 @@
 
 #include "images/images.h"
 
-/* POST /v1/images/build */
-int do_build(struct conn *c, struct store *s, struct err *e);
+int do_build(struct order *o, struct store *s, struct err *e);

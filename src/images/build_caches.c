@@ -5,7 +5,6 @@
  */
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -23,7 +22,7 @@ static int call(struct work *w, const char *method, const char *name, struct str
 	auto_buf struct buf path = {0};
 	ret->max = SERVICE_PAGE_MAX;
 	buf_printf(&path, "/v1/volumes%s%s", *name ? "/" : "", name);
-	return client_call(&w->cl, method, buf_cstr(&path), body, ret, e) < 0 ? -1 : 0;
+	return daemon_call(&w->link, method, buf_cstr(&path), body, ret, e);
 }
 
 /* 0, 1 when this daemon has no volumes, -1. */
@@ -76,7 +75,7 @@ static int list(struct work *w, const char *prefix, struct words *ret, struct er
 static int locks_dir(struct err *e)
 {
 	char path[4200];
-	snprintf(path, sizeof path, "%s/daemon/caches", cli_data_dir());
+	snprintf(path, sizeof path, "%s/caches", the_order.state);
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make %s", path);
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -100,14 +99,9 @@ static int lock(int dir, const char *name, int how)
 	return error ? -error : -EWOULDBLOCK;
 }
 
-/* A moment; ends this process when the client is gone. */
-static void wait_a_moment(struct build *b)
+static void wait_a_moment(void)
 {
-	struct pollfd p = {b->conn->fd, POLLRDHUP, 0};
-	if (poll(&p, 1, SERVICE_CACHE_LOOK) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR))
-		_exit(3);
-	if (p.revents)
-		usleep(SERVICE_CACHE_LOOK * 1000);
+	poll(NULL, 0, SERVICE_CACHE_LOOK);
 }
 
 static void name_cache(const char *owner, const char *id, unsigned n, char ret[VOLUME_NAME_MAX + 1])
@@ -128,7 +122,7 @@ static int lock_cache(struct build *b, int dir, struct mount *m, struct err *e)
 	for (;;) {
 		/* A private cache that is in use is left alone: there are several for one id. */
 		for (unsigned n = 0; n < (m->sharing == MOUNT_PRIVATE ? SERVICE_CACHE_PRIVATE : 1u); n++) {
-			name_cache(b->conn->owner, m->id, n, m->volume);
+			name_cache(b->order->owner, m->id, n, m->volume);
 			m->lock = lock(dir, m->volume, m->sharing == MOUNT_SHARED ? LOCK_SH : LOCK_EX);
 			if (m->lock >= 0)
 				return 0;
@@ -138,9 +132,9 @@ static int lock_cache(struct build *b, int dir, struct mount *m, struct err *e)
 		if (clock_ms() > until)
 			return err_set(e, ERRC_RESOURCE_BUSY, "the cache '%.60s' is in use by another build", m->id);
 		if (!said)
-			build_say(b, "output", STR("waiting for a cache that another build uses\n"));
+			build_say("output", STR("waiting for a cache that another build uses\n"));
 		said = true;
-		wait_a_moment(b);
+		wait_a_moment();
 	}
 }
 
@@ -151,7 +145,7 @@ static int wait_for_box(struct build *b, const struct mount *m, struct err *e)
 	while (look(&b->work, m->volume, &used, &users) && users) {
 		if (clock_ms() > until)
 			return err_set(e, ERRC_RESOURCE_BUSY, "the cache '%.60s' is in use by a sandbox", m->id);
-		wait_a_moment(b);
+		wait_a_moment();
 	}
 	return 0;
 }
@@ -222,7 +216,7 @@ void caches_drop_of(struct work *w, pid_t owner)
 		uint64_t pid;
 		struct str number = str_skip(str_of(all.v[i]), sizeof OTHER_VOLUMES - 1);
 		if (str_to_u64(str_split(number, '.', &rest), INT32_MAX, &pid) && pid &&
-			(owner ? (pid_t)pid == owner : kill((pid_t)pid, 0) < 0 && errno == ESRCH))
+			(owner ? (pid_t)pid == owner : !left_is_at_work((pid_t)pid)))
 			drop(w, all.v[i]);
 	}
 	words_free(&all);

@@ -22,7 +22,7 @@ struct secret {
 };
 
 struct build {
-	struct conn *conn;
+	struct order *order;
 	struct store *store;
 	struct work work, context; /* the box of a step; the box that holds the context */
 	struct dockerfile file;
@@ -51,7 +51,7 @@ int build_words(struct build *b, const struct df_step *s, struct words *ret, str
 int build_flags(const struct df_step *s, const char *const *known, struct err *e);
 /* "a/../b" becomes "b"; ".." never leads above the root, which is ".". */
 void build_clean_path(const char *path, struct buf *ret);
-void build_say(struct build *b, const char *type, struct str text);
+void build_say(const char *type, struct str text);
 
 /* Everything that a step's result depends on: the layers so far, and these words. */
 void step_key(struct build *b, const struct words *inputs, char ret[IMAGE_HEX + 1]);

@@ -22,8 +22,8 @@ void step_key(struct build *b, const struct words *inputs, char ret[IMAGE_HEX + 
 	auto_buf struct buf text = {0};
 	const struct image_config *c = build_config(b);
 	/* What one owner has built is no cached step of another. */
-	if (*b->conn->owner)
-		buf_printf(&text, "owner %s\n", b->conn->owner);
+	if (*b->order->owner)
+		buf_printf(&text, "owner %s\n", b->order->owner);
 	put_words(&text, "layers", &c->layers);
 	put_words(&text, "inputs", inputs);
 	digest_of(buf_str(&text), ret);
@@ -45,7 +45,7 @@ bool from_cache(struct build *b, const char *step)
 	struct words layers = found.layers;
 	found.layers = c->layers;
 	c->layers = layers;
-	build_say(b, "cached", STR(""));
+	build_say("cached", STR(""));
 	return true;
 }
 

@@ -55,7 +55,7 @@ int cache_take(struct build *b, struct mount *m, struct err *e);
 int scratch_take(struct build *b, struct mount *m, size_t n, struct err *e);
 /* Gives the volumes back that are not caches, and unlocks all; the box is gone. */
 void mounts_release(struct build *b, struct mounts *m);
-/* Deletes the volumes that the process `owner` has left; 0: all processes that are gone. */
+/* Deletes the volumes that the process `owner` has left; 0: all that are no jobs of our daemon. */
 void caches_drop_of(struct work *w, pid_t owner);
 /* Counts caches, and removes those that no build uses unless it is a dry run. */
 int caches_prune(struct work *w, bool dry, uint64_t *ret_n, uint64_t *ret_bytes, struct err *e);

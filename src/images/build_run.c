@@ -74,8 +74,9 @@ static void add_proxies(const struct build *b, struct words *to)
 
 static int on_output(void *arg, struct str bytes, struct err *e)
 {
+	(void)arg;
 	(void)e;
-	build_say(arg, "output", bytes);
+	build_say("output", bytes);
 	return 0;
 }
 
@@ -130,13 +131,13 @@ static bool is_file(const struct mount *m)
 }
 
 /* Where the host has no volumes, a cache or tmpfs is a directory whose content goes behind the command. */
-static int without_pool(struct build *b, const struct df_step *s, struct mount *m, struct err *e)
+static int without_pool(const struct df_step *s, struct mount *m, struct err *e)
 {
 	*m->volume = 0;
 	if (m->type == MOUNT_BIND)
 		return dockerfile_error(s, e, "RUN --mount=type=bind of a directory needs a pool; use COPY");
 	if (m->type == MOUNT_CACHE)
-		build_say(b, "output", STR("this daemon has no pool: caches are not kept\n"));
+		build_say("output", STR("this daemon has no pool: caches are not kept\n"));
 	return 0;
 }
 
@@ -174,7 +175,7 @@ static int take_volumes(struct build *b, const struct df_step *s, struct mounts 
 		return -1;
 	for (struct mount *m; (m = next_cache(all));) {
 		int r = cache_take(b, m, e);
-		if (r < 0 || (r > 0 && without_pool(b, s, m, e) < 0))
+		if (r < 0 || (r > 0 && without_pool(s, m, e) < 0))
 			return -1;
 	}
 	for (size_t i = 0; i < all->n; i++) {
@@ -182,7 +183,7 @@ static int take_volumes(struct build *b, const struct df_step *s, struct mounts 
 		if (m->type == MOUNT_CACHE || is_file(m))
 			continue;
 		int r = scratch_take(b, m, i, e);
-		if (r < 0 || (r > 0 && without_pool(b, s, m, e) < 0))
+		if (r < 0 || (r > 0 && without_pool(s, m, e) < 0))
 			return -1;
 	}
 	return 0;

@@ -26,14 +26,14 @@ int secrets_take(struct build *b, struct err *e)
 {
 	auto_buf struct buf given = {0}, text = {0};
 	uint64_t n;
-	if (conn_param(b->conn, "secrets", &given, e) < 0)
+	if (order_param(b->order, "secrets", &given, e) < 0)
 		return -1;
 	if (!buf_size(&given))
 		return 0;
 	if (!str_to_u64(buf_str(&given), SERVICE_SECRETS_MAX, &n))
 		return err_field(
 			e, "secrets", "parameter 'secrets' must be a number of bytes, at most %u", SERVICE_SECRETS_MAX);
-	if (conn_body_begin(b->conn, n, &text, e) < 0)
+	if (order_body_begin(b->order, n, &text, e) < 0)
 		return -1;
 	struct err ignored;
 	auto_json struct json_doc *doc = json_parse(buf_str(&text), &ignored);

@@ -1,5 +1,5 @@
 /*
- * POST /v1/images/commit: the files of a sandbox become the next layer of its image. The sandbox is forked, which takes
+ * The files of a sandbox become the next layer of its image. The sandbox is forked, which takes
  * a moment and leaves it running; the fork never starts, and its layer is taken.
  */
 #include <stdio.h>
@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/api.h"
 #include "images/registry.h"
 
 /* The image of the sandbox, with its configuration. */
@@ -15,8 +14,8 @@ static int load_base(struct store *s, struct work *w, const char *box, struct im
 {
 	auto_buf struct buf path = {0}, text = {0};
 	const char *key = NULL, *name = NULL;
-	client_box_path(&path, box, "");
-	if (client_call(&w->cl, "GET", buf_cstr(&path), STR(""), &text, e) < 0)
+	daemon_box_path(&path, box, "");
+	if (daemon_call(&w->link, "GET", buf_cstr(&path), STR(""), &text, e) < 0)
 		return -1;
 	auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
 	if (!doc || json_read_cstr(json_root(doc), "imageId", &key, e) < 0 ||
@@ -30,10 +29,10 @@ static int load_base(struct store *s, struct work *w, const char *box, struct im
 static int fork_box(struct work *w, const char *box, struct err *e)
 {
 	auto_buf struct buf path = {0}, body = {0}, text = {0};
-	client_box_path(&path, box, "/fork");
+	daemon_box_path(&path, box, "/fork");
 	buf_printf(&body, "{\"ids\":[\"%s\"]}", w->box);
 	w->there = true;
-	return client_call(&w->cl, "POST", buf_cstr(&path), buf_str(&body), &text, e);
+	return daemon_call(&w->link, "POST", buf_cstr(&path), buf_str(&body), &text, e);
 }
 
 static void add_history(struct image_config *c, const char *box)
@@ -64,11 +63,11 @@ static int take_layer(struct store *s, struct work *w, const char *box, struct i
 	return 0;
 }
 
-int do_commit(struct conn *c, struct store *s, struct err *e)
+int do_commit(struct order *o, struct store *s, struct err *e)
 {
 	auto_work struct work w = {0};
 	auto_config struct image_config config = {0};
-	auto_json struct json_doc *doc = conn_json(c, e);
+	auto_json struct json_doc *doc = order_json(o, e);
 	const char *box = NULL;
 	struct str name = STR_NULL;
 	struct image_ref ref;
@@ -82,10 +81,10 @@ int do_commit(struct conn *c, struct store *s, struct err *e)
 		return -1;
 	if (*ref.key || !*ref.name)
 		return err_field(e, "name", "field 'name' must be a name, not a digest");
-	if (work_open(&w, c, e) < 0 || load_base(s, &w, box, &config, e) < 0 ||
-		take_layer(s, &w, box, &config, e) < 0 || config_save(s, &config, key, NULL, e) < 0)
+	if (work_open(&w, e) < 0 || load_base(s, &w, box, &config, e) < 0 || take_layer(s, &w, box, &config, e) < 0 ||
+		config_save(s, &config, key, NULL, e) < 0)
 		return -1;
-	packages_keep(s, NULL, key);
+	packages_keep(s, key);
 	/* The box may be destroyed next, and its files can be nowhere else: unlike a pull, nothing makes them again. */
 	if (syncfs(s->meta) < 0)
 		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "write the image to the disk");
@@ -97,6 +96,6 @@ int do_commit(struct conn *c, struct store *s, struct err *e)
 	json_member_cstr(&j, "name", ref.name);
 	json_member_cstr(&j, "id", key);
 	json_object_end(&j);
-	conn_answer(c, 201, buf_str(&out));
+	tell_answer(201, buf_str(&out));
 	return 0;
 }

@@ -1,15 +1,29 @@
 /*
- * images.h - atoll-images: the image service. It imports, builds, lists and removes images.
+ * images.h - atoll-images: a process of the daemon's user that does one job with images and ends.
  *
- * It runs as the daemon's user, without privileges. atolld passes /v1/images… on to its socket, one connection a
- * request; each request is a process of its own that works from top to bottom and ends. Whatever touches files of an
- * image happens in a box (work.h); whatever the image directory gets, the warden puts there (warden.c). When a
- * request's process ends early, also by kill -9 or because the client has gone, its parent destroys its box: nothing
+ *	atoll-images VERB	list inspect remove prune tag commit import export build pull push
+ *	atoll-images tidy	removes what the job of process "pid" has left
+ *	atoll-images sweep	the same for all jobs of daemons that have ended
+ *
+ *	stdin	the body of the request
+ *	fd 3	the description: {"state", "run": directories of the daemon, "digits": of its boxes' names, "owner": whose
+ *		caches a build uses, "ref", "parameters": {…}, "length": of the body if it is known, "pid"}
+ *	fd 4	connections to the daemon are passed through it (daemon.c); they act for the caller of the job
+ *	fd 5	atoll-mover
+ *
+ * It answers on stdout, one JSON object a line: {"event":{…}}, or {"answer":{"status","type","size"}} and then
+ * {"bytes":N} with N bytes behind its line; as the last line {"done":true} or {"error":{"code","message","field"}}. It
+ * ends with the daemon, which kills it when its client goes.
+ *
+ * It has no privileges. Whatever touches files of an image happens in a box (work.c); whatever the image directory
+ * gets, the warden puts there (warden.c). When it is killed, atolld starts another one that destroys its boxes: nothing
  * else can be left.
  *
- *	main.c     the socket, processes, their remains
- *	conn.c     one request: head, body, answer, events
- *	routes.c   which request does what
+ *	main.c     the verbs
+ *	order.c    the description, the body, the lines
+ *	daemon.c   questions to the daemon; exec.c: a command in a box
+ *	left.c     what killed jobs leave
+ *	routes.c   the small verbs
  *	warden.c   the image directory, through the warden
  *	work.c     a box: files in and out, commands
  *	feed.c     an archive for the mover, straight from a file into the box
@@ -25,8 +39,10 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "cli/client.h"
+#include "http/client/client.h"
 #include "images/limits.h"
+#include "proto/errc.h"
+#include "proto/id.h"
 #include "proto/image.h"
 
 /* ---- words: config.c ---- */
@@ -39,38 +55,83 @@ void words_add(struct words *w, struct str word);
 void words_add_once(struct words *w, struct str word);
 void words_free(struct words *w);
 
-/* ---- conn.c ---- */
+/* ---- order.c ---- */
 
-struct conn {
-	int fd;
-	char method[16];
-	char *path, *query; /* still percent-encoded */
-	bool chunked, begun, ended, events;
-	uint64_t left;	/* of the body, or of the chunk */
-	char owner[96]; /* whose caches a build uses; "": the daemon's own */
-	struct buf in;	/* read ahead */
-	struct loop_io watch;
+struct order {
+	struct json_doc *doc;
+	const char *state, *run, *digits, *owner; /* owner "": the daemon's own */
+	struct str ref;
+	uint64_t length; /* of the body; 0: not known */
+	uint64_t pid;
+	int body, doors, mover;
+	uint64_t got;  /* of the body */
+	struct buf in; /* read ahead */
 };
+/* The one of this process. */
+extern struct order the_order;
 
-int conn_read_head(struct conn *c, struct err *e);
-/* The whole body into a file, bounded. */
-int conn_body_to(struct conn *c, int fd, uint64_t max, struct err *e);
+/* From the descriptors, which get other numbers or close with an exec. */
+int order_read(struct order *o, struct err *e);
+/* A parameter of the request; "" in *ret when it is missing. */
+int order_param(const struct order *o, const char *name, struct buf *ret, struct err *e);
+/* The whole body into a file, at most SERVICE_UPLOAD_MAX. */
+int order_body_to(struct order *o, int fd, struct err *e);
 /* The first `n` bytes of the body. */
-int conn_body_begin(struct conn *c, size_t n, struct buf *ret, struct err *e);
+int order_body_begin(struct order *o, size_t n, struct buf *ret, struct err *e);
 /* The whole body as JSON; an empty body is an empty object. */
-struct json_doc *conn_json(struct conn *c, struct err *e);
-/* A parameter of the query; "" in *ret when it is missing. */
-int conn_param(const struct conn *c, const char *name, struct buf *ret, struct err *e);
+struct json_doc *order_json(struct order *o, struct err *e);
 
-void conn_answer(struct conn *c, int status, struct str json);
-void conn_fail(struct conn *c, const struct err *e);
-void conn_begin(struct conn *c, const char *content_type);
-void conn_write(struct conn *c, struct str bytes);
-void conn_end(struct conn *c);
-/* An event of a stream: begins the stream with the first one. */
-void conn_event(struct conn *c, struct buf *json);
-/* Ends this process as soon as the client is gone, from inside any turn of the loop. */
-void conn_watch(struct conn *c, struct loop *l);
+void tell_answer(int status, struct str json);
+void tell_stream(const char *content_type);
+void tell_bytes(struct str bytes);
+void tell_event(struct buf *json);
+/* The last line. e: NULL on success. */
+void tell_end(const struct err *e);
+
+/* ---- daemon.c, exec.c ---- */
+
+/* Calls wait for the whole answer. It must not move while it is open. */
+struct daemon_link {
+	struct loop *loop;
+	struct http_client *http;
+	struct http_dialer dialer;
+	struct http_endpoint at;
+};
+int daemon_open(struct daemon_link *l, struct err *e);
+void daemon_close(struct daemon_link *l);
+struct http_call_options daemon_options(const char *method, struct str target);
+/* 0, or -1 with the daemon's own code and sentence for an answer other than 2xx. */
+int daemon_call(
+	struct daemon_link *l, const char *method, const char *target, struct str body, struct buf *ret, struct err *e);
+/* A whole regular file as the body of a PUT. */
+int daemon_send_file(struct daemon_link *l, const char *target, int fd, struct err *e);
+/* The error in an answer, or in a message of a box. Returns -1. */
+int daemon_error(struct str body, struct err *e);
+/* Percent-encoded. */
+void daemon_encode(struct buf *ret, const char *text);
+/* "/v1/sandboxes/ID" and the rest of the path. */
+void daemon_box_path(struct buf *ret, const char *id, const char *rest);
+
+/* A command in a box, over the WebSocket of its streams. */
+struct image_exec {
+	const char *box;
+	char *const *argv;
+	int in;		 /* -1: no input */
+	struct buf *err; /* its stderr; more than its maximum ends the command */
+	int (*on_out)(void *arg, struct str bytes, struct err *e); /* may block; -1 ends the command */
+	void *arg;
+	int exit_code; /* 128 + n after a signal; 125: none is known */
+	bool oom;
+};
+/* -1: it did not start, or its outcome is not known. */
+int daemon_exec(struct daemon_link *l, struct image_exec *x, struct err *e);
+
+/* ---- left.c ---- */
+
+/* Whether this process is a job of the daemon that runs. */
+bool left_is_at_work(pid_t pid);
+int do_tidy(struct order *o, struct err *e);
+int do_sweep(struct order *o, struct err *e);
 
 /* ---- warden.c ---- */
 
@@ -125,20 +186,18 @@ int config_save(struct store *s, const struct image_config *c, char ret_key[BOX_
 
 /* ---- work.c ---- */
 
-/* The name of this request's boxes: "image-", the process and 32 random digits, so that no client can guess it. Our
- * parent chooses the digits before it starts us, because it destroys what we leave. */
-enum { WORK_DIGITS = 32 };
-extern char work_digits[WORK_DIGITS + 1];
+/* The name of this job's boxes: "image-", the process and the digits of its order, so that no client can guess it and
+ * atolld knows what to destroy. */
 void work_name(pid_t pid, const char *digits, const char *suffix, char ret[BOX_ID_MAX + 1]);
 
 struct work {
-	struct cli cli;
-	struct client cl;
+	struct daemon_link link;
 	char box[BOX_ID_MAX + 1];
 	bool there;
+	bool keeps_mover, has_mover; /* its files become no layer: the mover is sent there once */
 };
 
-int work_open(struct work *w, struct conn *c, struct err *e);
+int work_open(struct work *w, struct err *e);
 void work_close(struct work *w);
 #define auto_work __attribute__((cleanup(work_close)))
 /* A box on an image; a box that is there is destroyed first. network: the box's policy as JSON, or NULL for none. */
@@ -188,9 +247,8 @@ void feed_end(struct feed *f);
 struct import {
 	struct store *store;
 	struct work *work;
-	struct conn *conn; /* gets events */
-	int fd;		   /* a regular file */
-	const char *name;  /* canonical; "" takes the archive's own */
+	int fd;		  /* a regular file */
+	const char *name; /* canonical; "" takes the archive's own */
 };
 int import_archive(struct import *im, char ret_key[BOX_IMAGE_NAME_MAX + 1], struct err *e);
 /* The file's bytes [offset, offset + size) become a layer on top of `config`. digest: of its plain tar, or "". */
@@ -208,7 +266,7 @@ struct layer_source {
 int import_config(struct str text, struct image_config *c, struct words *diffs, struct err *e);
 /* Which of these layers are stored already, as long as all below them are. */
 void import_stored(struct store *s, const struct words *diffs, bool *ret);
-void import_say_layer(struct conn *c, size_t n, size_t of);
+void import_say_layer(size_t n, size_t of);
 /* Of a list of manifests, that of this machine's platform, or the only one; NULL: none. */
 const struct json *manifest_choose(const struct json *manifests);
 /* A pipe with these bytes; a child of this process writes them. */
@@ -241,9 +299,9 @@ void members_free(struct members *m);
 
 /* Keeps the list of an image's packages beside it, unless it is there. An image whose packages cannot be read has none.
  */
-void packages_keep(struct store *s, struct conn *c, const char *key);
+void packages_keep(struct store *s, const char *key);
 /* Writes "packages": [...] of an image: what was kept, else read in a box. */
-int packages_put(struct json_writer *w, struct store *s, struct conn *c, const char *key, struct err *e);
+int packages_put(struct json_writer *w, struct store *s, const char *key, struct err *e);
 
 /* ---- digest.c ---- */
 
@@ -253,7 +311,13 @@ int digest_file(int fd, uint64_t offset, uint64_t size, char ret[IMAGE_HEX + 1],
 
 /* ---- routes.c ---- */
 
-void serve_request(struct conn *c);
+int do_list(struct order *o, struct store *s, struct err *e);
+int do_inspect(struct order *o, struct store *s, struct err *e);
+int do_remove(struct order *o, struct store *s, struct err *e);
+int do_prune(struct order *o, struct store *s, struct err *e);
+int do_tag(struct order *o, struct store *s, struct err *e);
+int do_import(struct order *o, struct store *s, struct err *e);
+int do_export(struct order *o, struct store *s, struct err *e);
 /* A file without a name on the daemon's disk. */
 int temp_file(struct err *e);
 /* Looks an image up, by any reference; IMAGE_NOT_FOUND with names that look alike. */

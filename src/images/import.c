@@ -193,7 +193,7 @@ static struct json_doc *read_json(const struct member *m, struct err *e)
 
 /* ---- the kinds ---- */
 
-void import_say_layer(struct conn *c, size_t n, size_t of)
+void import_say_layer(size_t n, size_t of)
 {
 	auto_buf struct buf text = {0};
 	struct json_writer w = json_writer(&text);
@@ -202,7 +202,7 @@ void import_say_layer(struct conn *c, size_t n, size_t of)
 	json_member_u64(&w, "n", n);
 	json_member_u64(&w, "of", of);
 	json_object_end(&w);
-	conn_event(c, &text);
+	tell_event(&text);
 }
 
 int import_config(struct str text, struct image_config *c, struct words *diffs, struct err *e)
@@ -233,7 +233,7 @@ static int import_layers(struct archive_in *a, const struct member *const *blobs
 		return err_set(e, ERRC_VALIDATION_FAILED, "the image has %zu layers and %zu diff_ids", n, diffs->n);
 	for (size_t i = 0; i < n; i++) {
 		const struct layer_source from = {blobs[i]->fd, blobs[i]->offset, blobs[i]->size, diffs->v[i]};
-		import_say_layer(a->im->conn, i + 1, n);
+		import_say_layer(i + 1, n);
 		if (import_layer(a->im->store, a->im->work, &from, c, e) < 0)
 			return -1;
 	}
@@ -327,7 +327,7 @@ static int import_rootfs(struct import *im, struct image_config *c, struct err *
 	if (fstat(im->fd, &st) < 0 || st.st_size == 0)
 		return err_set(e, ERRC_VALIDATION_FAILED, "the archive is empty");
 	const struct layer_source from = {im->fd, 0, (uint64_t)st.st_size, ""};
-	import_say_layer(im->conn, 1, 1);
+	import_say_layer(1, 1);
 	return import_layer(im->store, im->work, &from, c, e);
 }
 
@@ -347,6 +347,6 @@ int import_archive(struct import *im, char ret_key[BOX_IMAGE_NAME_MAX + 1], stru
 	members_free(&a.m);
 	if (r < 0 || config_save(im->store, &c, ret_key, NULL, e) < 0)
 		return -1;
-	packages_keep(im->store, NULL, ret_key);
+	packages_keep(im->store, ret_key);
 	return *im->name ? store_link(im->store, false, im->name, ret_key, e) : 0;
 }

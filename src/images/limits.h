@@ -5,9 +5,7 @@
 
 #include "base/limits.h"
 
-#define SERVICE_HEAD_MAX      65536	     /* of a request */
 #define SERVICE_JSON_MAX      (1024u * 1024) /* of a request's JSON body */
-#define SERVICE_JOBS_MAX      16	     /* requests at once; more wait in the socket's queue */
 #define SERVICE_UPLOAD_MAX    (64ull << 30)  /* of an archive or a context */
 #define SERVICE_MANIFEST_MAX  (4u * 1024 * 1024)
 #define SERVICE_PULL_AT_ONCE  6u	  /* layers that are fetched at once, one after the other … */
@@ -30,6 +28,9 @@
 #define SERVICE_PULL_PAUSE    500	    /* ms between them */
 #define SERVICE_PROGRESS      250	    /* ms between two reports of a pull */
 #define SERVICE_FEED_PAUSE    5		    /* ms between two looks at a file that grows */
+#define SERVICE_DAEMON_TIME   90000	    /* ms: for an answer of the daemon */
+#define SERVICE_DAEMON_MAX    (16u * MIB)   /* of an answer of the daemon */
+#define SERVICE_TIDY_TIME     60	    /* s: to remove what a job has left; a sweep takes twice as long */
 #define SERVICE_DROP_TRIES    100	    /* to destroy a box while the warden is away, with … */
 #define SERVICE_DROP_PAUSE    100	    /* … these ms between them */
 #define SERVICE_MEMBERS_MAX   65536u	    /* files of an image archive */

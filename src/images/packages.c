@@ -32,13 +32,13 @@ static void put_package(struct json_writer *w, const struct json *p)
 }
 
 /* The mover's list, in a box on the image. */
-static int read_in_box(struct conn *c, const char *key, struct buf *ret, struct err *e)
+static int read_in_box(const char *key, struct buf *ret, struct err *e)
 {
 	static const char *const argv[] = {"packages", NULL};
 	auto_work struct work box = {0};
 	auto_buf struct buf text = {.max = IMAGE_PACKAGES_MAX};
 	struct mover_call m = {.argv = argv, .in = -1, .out = -1, .text = &text};
-	if (work_open(&box, c, e) < 0 || work_box(&box, key, NULL, e) < 0 || work_mover(&box, &m, e) < 0)
+	if (work_open(&box, e) < 0 || work_box(&box, key, NULL, e) < 0 || work_mover(&box, &m, e) < 0)
 		return -1;
 	work_drop(&box);
 	auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
@@ -58,18 +58,18 @@ static bool read_kept(const struct store *s, const char *key, struct buf *ret)
 	return fd_read_file(s->meta, name, IMAGE_PACKAGES_MAX, ret) == 0;
 }
 
-void packages_keep(struct store *s, struct conn *c, const char *key)
+void packages_keep(struct store *s, const char *key)
 {
 	auto_buf struct buf kept = {.max = IMAGE_PACKAGES_MAX}, text = {.max = IMAGE_PACKAGES_MAX};
 	struct err ignored;
-	if (!read_kept(s, key, &kept) && read_in_box(c, key, &text, &ignored) == 0)
+	if (!read_kept(s, key, &kept) && read_in_box(key, &text, &ignored) == 0)
 		store_packages(s, key, buf_str(&text), &ignored);
 }
 
-int packages_put(struct json_writer *w, struct store *s, struct conn *c, const char *key, struct err *e)
+int packages_put(struct json_writer *w, struct store *s, const char *key, struct err *e)
 {
 	auto_buf struct buf text = {.max = IMAGE_PACKAGES_MAX};
-	if (!read_kept(s, key, &text) && read_in_box(c, key, &text, e) < 0)
+	if (!read_kept(s, key, &text) && read_in_box(key, &text, e) < 0)
 		return -1;
 	auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
 	if (!doc)

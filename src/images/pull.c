@@ -23,7 +23,6 @@
 
 struct pull {
 	struct fetch f;
-	struct conn *conn;
 	struct store *store;
 	struct image_config config;
 	struct words diffs;
@@ -44,7 +43,7 @@ struct pull {
 static int blobs_open(struct err *e)
 {
 	char path[4200];
-	snprintf(path, sizeof path, "%s/daemon/blobs", cli_data_dir());
+	snprintf(path, sizeof path, "%s/blobs", the_order.state);
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make %s", path);
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -108,7 +107,7 @@ static void close_blob(struct pull *p, size_t i, bool remove)
 
 /* ---- notes ---- */
 
-static void tell(struct pull *p, const struct note *n)
+static void tell(const struct note *n)
 {
 	auto_buf struct buf text = {0};
 	struct json_writer w = json_writer(&text);
@@ -121,7 +120,7 @@ static void tell(struct pull *p, const struct note *n)
 		json_member_u64(&w, "of", n->of);
 	}
 	json_object_end(&w);
-	conn_event(p->conn, &text);
+	tell_event(&text);
 }
 
 static void fail(struct pull *p, const struct err *why)
@@ -140,10 +139,10 @@ static void take_note(struct pull *p, struct note *n)
 	switch (n->kind) {
 	case NOTE_SAY:
 		if (str_is_utf8(str_of(n->err.msg)))
-			tell(p, n);
+			tell(n);
 		break;
 	case NOTE_BYTES:
-		tell(p, n);
+		tell(n);
 		break;
 	case NOTE_FOUND:
 		p->found = n->index >= 0 && (size_t)n->index < p->f.places.n;
@@ -164,10 +163,6 @@ static void take_note(struct pull *p, struct note *n)
 static bool next_note(struct pull *p, bool wait)
 {
 	struct note n;
-	struct pollfd fds[2] = {{p->f.sock, POLLIN, 0}, {p->conn->fd, POLLRDHUP, 0}};
-	while (wait && poll(fds, 2, -1) >= 0 && !fds[0].revents)
-		if (fds[1].revents)
-			_exit(3); /* the client is gone */
 	ssize_t got = recv(p->f.sock, &n, sizeof n, wait ? 0 : MSG_DONTWAIT);
 	if (got < 0 && errno == EAGAIN)
 		return true;
@@ -344,7 +339,7 @@ static int take_layers(struct pull *p, struct work *w, struct err *e)
 			.check = layer_right,
 			.arg = p,
 			.feeder = &p->feeder};
-		import_say_layer(p->conn, i + 1, p->f.blobs_n);
+		import_say_layer(i + 1, p->f.blobs_n);
 		int r = p->failed ? -1 : import_layer(p->store, w, &from, &p->config, e);
 		if (r < 0)
 			doubt_layer(p);
@@ -361,9 +356,9 @@ static int take_layers(struct pull *p, struct work *w, struct err *e)
 static int fetch_and_unpack(struct pull *p, struct err *e)
 {
 	auto_work struct work w = {0};
-	if (work_open(&w, p->conn, e) < 0 || fetch_start(&p->f, e) < 0)
+	if (work_open(&w, e) < 0 || fetch_start(&p->f, e) < 0)
 		return -1;
-	int r = loop_add(w.cl.loop, &p->io, p->f.sock, EPOLLIN, on_note);
+	int r = loop_add(w.link.loop, &p->io, p->f.sock, EPOLLIN, on_note);
 	r = r < 0 ? err_os(e, ERRC_INTERNAL_ERROR, -r, "watch the fetching") : take_layers(p, &w, e);
 	loop_del(&p->io);
 	fetch_end(&p->f);
@@ -395,7 +390,7 @@ static int pull(struct pull *p, const char *name, struct err *e)
 	if (r == 0)
 		r = config_save(p->store, &p->config, key, NULL, e);
 	if (r == 0) {
-		packages_keep(p->store, NULL, key);
+		packages_keep(p->store, key);
 		r = store_link(p->store, false, name, key, e);
 	}
 	bool full = r < 0 && e->code == ERRC_NO_SPACE;
@@ -404,12 +399,12 @@ static int pull(struct pull *p, const char *name, struct err *e)
 	return r;
 }
 
-int registry_pull(struct conn *c, struct store *s, const char *ref, const char *credentials, struct err *e)
+int registry_pull(struct store *s, const char *ref, const char *credentials, struct err *e)
 {
 	static struct pull p;
 	auto_buf struct buf own = {0}, conf = {0};
 	struct image_ref parsed;
-	p = (struct pull){.conn = c, .store = s, .f = {.ref = ref}, .wrong = -1};
+	p = (struct pull){.store = s, .f = {.ref = ref}, .wrong = -1};
 	if (image_ref_parse(str_of(ref), &parsed, e) < 0)
 		return -1;
 	if (!*parsed.name)

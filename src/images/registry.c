@@ -17,7 +17,7 @@ enum { ARGS_MAX = 24 };
 /* A directory of this request; the parent removes what a killed request leaves there. */
 static int scratch_dir(char ret[300], struct err *e)
 {
-	snprintf(ret, 300, "%s/daemon/image-%d", cli_data_dir(), (int)getpid());
+	snprintf(ret, 300, "%s/image-%d", the_order.state, (int)getpid());
 	return mkdir(ret, 0700) < 0 && errno != EEXIST ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make %s", ret) : 0;
 }
 
@@ -49,7 +49,7 @@ static bool is_local(const char *ref)
  * request; `prune` removes it. */
 static void notes_dir(char ret[300])
 {
-	snprintf(ret, 300, "%s/daemon/skopeo", cli_data_dir());
+	snprintf(ret, 300, "%s/skopeo", the_order.state);
 }
 
 _Noreturn static void become_skopeo(char **argv, const char *dir, int out)
@@ -71,7 +71,7 @@ _Noreturn static void become_skopeo(char **argv, const char *dir, int out)
 	_exit(127);
 }
 
-static void say(struct conn *c, struct str line)
+static void say(struct str line)
 {
 	auto_buf struct buf text = {0};
 	struct json_writer w = json_writer(&text);
@@ -79,7 +79,7 @@ static void say(struct conn *c, struct str line)
 	json_member_cstr(&w, "type", "output");
 	json_member_str(&w, "text", line);
 	json_object_end(&w);
-	conn_event(c, &text);
+	tell_event(&text);
 }
 
 /* skopeo's last line as a sentence of ours. */
@@ -141,7 +141,7 @@ static bool next_line(int fd, struct buf *rest, struct buf *ret)
 	}
 }
 
-static int run_skopeo(struct conn *c, char **argv, const struct transfer *t, struct err *e)
+static int run_skopeo(char **argv, const struct transfer *t, struct err *e)
 {
 	int ends[2], status = 0;
 	auto_buf struct buf rest = {0}, last = {0};
@@ -153,7 +153,7 @@ static int run_skopeo(struct conn *c, char **argv, const struct transfer *t, str
 	close(ends[1]);
 	while (next_line(ends[0], &rest, &last))
 		if (buf_size(&last) && str_is_utf8(buf_str(&last)))
-			say(c, buf_str(&last));
+			say(buf_str(&last));
 	close(ends[0]);
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "run skopeo");
@@ -161,7 +161,7 @@ static int run_skopeo(struct conn *c, char **argv, const struct transfer *t, str
 }
 
 /* Credentials go by a file, never by an argument that other users of the host could read. */
-static int transfer(struct conn *c, const struct transfer *t, struct err *e)
+static int transfer(const struct transfer *t, struct err *e)
 {
 	char remote[IMAGE_REF_MAX + 16], local[340], auth[320];
 	char *argv[ARGS_MAX] = {"skopeo", "--insecure-policy", "--tmpdir", (char *)t->dir, "copy"};
@@ -187,7 +187,7 @@ static int transfer(struct conn *c, const struct transfer *t, struct err *e)
 	}
 	argv[n++] = local;
 	argv[n++] = remote;
-	return link_mirrors(t->dir, e) < 0 ? -1 : run_skopeo(c, argv, t, e);
+	return link_mirrors(t->dir, e) < 0 ? -1 : run_skopeo(argv, t, e);
 }
 
 static int write_auth(const char *dir, const char *credentials, struct err *e)
@@ -199,7 +199,7 @@ static int write_auth(const char *dir, const char *credentials, struct err *e)
 	return r < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, -r, "keep the credentials") : 0;
 }
 
-static void remove_tree(const char *dir)
+void remove_tree(const char *dir)
 {
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -216,8 +216,7 @@ void push_sweep(void)
 	remove_tree(notes);
 }
 
-static int push(
-	struct conn *c, struct store *s, struct str name, const char *ref, const char *credentials, struct err *e)
+static int push(struct store *s, struct str name, const char *ref, const char *credentials, struct err *e)
 {
 	auto_work struct work w = {0};
 	char dir[300], archive[320], key[BOX_IMAGE_NAME_MAX + 1];
@@ -229,17 +228,17 @@ static int push(
 	const struct transfer t = {.ref = ref, .dir = dir, .archive = archive, .has_auth = credentials != NULL};
 	auto_fd int fd = open(archive, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int r = fd < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "make the archive")
-		: work_open(&w, c, e) < 0 || export_oci(s, &w, key, "latest", fd, e) < 0 ? -1
-											 : 0;
+		: work_open(&w, e) < 0 || export_oci(s, &w, key, "latest", fd, e) < 0 ? -1
+										      : 0;
 	r = r < 0 || !credentials ? r : write_auth(dir, credentials, e);
-	r = r < 0 ? r : transfer(c, &t, e);
+	r = r < 0 ? r : transfer(&t, e);
 	remove_tree(dir);
 	return r;
 }
 
-int do_registry(struct conn *c, struct store *s, bool is_push, struct err *e)
+static int move(struct order *o, struct store *s, bool is_push, struct err *e)
 {
-	auto_json struct json_doc *doc = conn_json(c, e);
+	auto_json struct json_doc *doc = order_json(o, e);
 	const char *ref = NULL;
 	struct str name = STR_NULL;
 	auto_buf struct buf auth = {0}, done = {0};
@@ -252,14 +251,23 @@ int do_registry(struct conn *c, struct store *s, bool is_push, struct err *e)
 	if (!json_is_null(given))
 		json_put_tree(&auth, given);
 	const char *credentials = json_is_null(given) ? NULL : buf_cstr(&auth);
-	if ((is_push ? push(c, s, name, ref, credentials, e) : registry_pull(c, s, ref, credentials, e)) < 0)
+	if ((is_push ? push(s, name, ref, credentials, e) : registry_pull(s, ref, credentials, e)) < 0)
 		return -1;
 	struct json_writer w = json_writer(&done);
 	json_object_begin(&w);
 	json_member_cstr(&w, "type", "done");
 	json_member_cstr(&w, "name", ref);
 	json_object_end(&w);
-	conn_event(c, &done);
-	conn_end(c);
+	tell_event(&done);
 	return 0;
+}
+
+int do_pull(struct order *o, struct store *s, struct err *e)
+{
+	return move(o, s, false, e);
+}
+
+int do_push(struct order *o, struct store *s, struct err *e)
+{
+	return move(o, s, true, e);
 }

@@ -7,10 +7,12 @@
 #include "images/images.h"
 
 /* POST /v1/images/pull and /push. */
-int do_registry(struct conn *c, struct store *s, bool push, struct err *e);
+int do_pull(struct order *o, struct store *s, struct err *e);
+int do_push(struct order *o, struct store *s, struct err *e);
+void remove_tree(const char *dir);
 
 /* POST /v1/images/commit. */
-int do_commit(struct conn *c, struct store *s, struct err *e);
+int do_commit(struct order *o, struct store *s, struct err *e);
 
 /* The image's files as one tar. */
 int export_rootfs(struct store *s, struct work *w, const char *key, int out, struct err *e);
@@ -21,4 +23,4 @@ uint64_t pull_sweep(bool all, bool dry);
 /* Forgets which layers registries have; the next push finds out. */
 void push_sweep(void);
 /* Pulls a reference under its name. */
-int registry_pull(struct conn *c, struct store *s, const char *ref, const char *credentials, struct err *e);
+int registry_pull(struct store *s, const char *ref, const char *credentials, struct err *e);

@@ -1,5 +1,5 @@
 /*
- * Which request does what. docs/images.md and api/openapi.yaml describe the routes for clients.
+ * The verbs that take a few calls: list, inspect, remove, prune, tag, import, export. docs/images.md and api/openapi.yaml describe the routes for clients.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,7 +10,6 @@
 
 #include "base/fd.h"
 #include "base/map.h"
-#include "cli/api.h"
 #include "images/build_mounts.h"
 #include "images/images.h"
 #include "images/registry.h"
@@ -18,7 +17,7 @@
 int temp_file(struct err *e)
 {
 	char path[4200];
-	snprintf(path, sizeof path, "%s/daemon", cli_data_dir());
+	snprintf(path, sizeof path, "%s", the_order.state);
 	int fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	return fd < 0 ? err_os(e, errno == ENOSPC ? ERRC_NO_SPACE : ERRC_FILESYSTEM_ERROR, errno, "make a file in %s",
 				path)
@@ -119,11 +118,11 @@ static int put_usage(struct json_writer *w, struct store *s, struct err *e)
 	return 0;
 }
 
-static int do_list(struct conn *c, struct store *s, struct err *e)
+int do_list(struct order *o, struct store *s, struct err *e)
 {
 	auto_buf struct buf out = {0}, usage = {0};
 	struct json_writer w = json_writer(&out);
-	if (conn_param(c, "usage", &usage, e) < 0)
+	if (order_param(o, "usage", &usage, e) < 0)
 		return -1;
 	json_object_begin(&w);
 	json_key(&w, "images");
@@ -134,24 +133,24 @@ static int do_list(struct conn *c, struct store *s, struct err *e)
 	if (str_eq_c(buf_str(&usage), "true") && put_usage(&w, s, e) < 0)
 		return -1;
 	json_object_end(&w);
-	conn_answer(c, 200, buf_str(&out));
+	tell_answer(200, buf_str(&out));
 	return 0;
 }
 
-static int do_inspect(struct conn *c, struct store *s, struct str ref, struct err *e)
+int do_inspect(struct order *o, struct store *s, struct err *e)
 {
 	struct image_ref parsed;
 	char key[BOX_IMAGE_NAME_MAX + 1];
 	auto_buf struct buf out = {0}, packages = {0};
 	struct json_writer w = json_writer(&out);
-	if (find_image(s, ref, &parsed, key, e) < 0 || conn_param(c, "packages", &packages, e) < 0)
+	if (find_image(s, o->ref, &parsed, key, e) < 0 || order_param(o, "packages", &packages, e) < 0)
 		return -1;
 	json_object_begin(&w);
 	put_members(&w, s, *parsed.name ? parsed.name : key, key, true);
-	if (str_eq_c(buf_str(&packages), "true") && packages_put(&w, s, c, key, e) < 0)
+	if (str_eq_c(buf_str(&packages), "true") && packages_put(&w, s, key, e) < 0)
 		return -1;
 	json_object_end(&w);
-	conn_answer(c, 200, buf_str(&out));
+	tell_answer(200, buf_str(&out));
 	return 0;
 }
 
@@ -164,7 +163,7 @@ static int used_images(struct work *w, struct map *ret, struct err *e)
 	buf_add_c(&path, "/v1/sandboxes");
 	for (;;) {
 		auto_buf struct buf text = {.max = SERVICE_PAGE_MAX};
-		if (client_call(&w->cl, "GET", buf_cstr(&path), STR(""), &text, e) < 0)
+		if (daemon_call(&w->link, "GET", buf_cstr(&path), STR(""), &text, e) < 0)
 			return -1;
 		auto_json struct json_doc *doc = json_parse(buf_str(&text), e);
 		const char *next = NULL;
@@ -180,7 +179,7 @@ static int used_images(struct work *w, struct map *ret, struct err *e)
 			return 0;
 		buf_clear(&path);
 		buf_add_c(&path, "/v1/sandboxes?after=");
-		client_percent_encode(&path, next);
+		daemon_encode(&path, next);
 	}
 }
 
@@ -189,7 +188,7 @@ static int collect(struct store *s, uint32_t flags, struct image_reply *ret, str
 {
 	auto_work struct work w = {0};
 	struct map used = {0};
-	if (work_open(&w, NULL, e) < 0 || used_images(&w, &used, e) < 0)
+	if (work_open(&w, e) < 0 || used_images(&w, &used, e) < 0)
 		return -1;
 	int fd = openat(s->meta, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -219,7 +218,7 @@ static int collect(struct store *s, uint32_t flags, struct image_reply *ret, str
 	return 0;
 }
 
-static int answer_collected(struct conn *c, const struct image_reply *r, const struct cached *caches)
+static int answer_collected(const struct image_reply *r, const struct cached *caches)
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
@@ -229,37 +228,38 @@ static int answer_collected(struct conn *c, const struct image_reply *r, const s
 	json_member_u64(&w, "caches", caches->n);
 	json_member_u64(&w, "bytes", r->bytes);
 	json_object_end(&w);
-	conn_answer(c, 200, buf_str(&out));
+	tell_answer(200, buf_str(&out));
 	return 0;
 }
 
-static int do_remove(struct conn *c, struct store *s, struct str ref, struct err *e)
+int do_remove(struct order *o, struct store *s, struct err *e)
 {
 	struct image_ref parsed;
 	struct image_reply r = {0};
 	char key[BOX_IMAGE_NAME_MAX + 1];
-	if (find_image(s, ref, &parsed, key, e) < 0)
+	if (find_image(s, o->ref, &parsed, key, e) < 0)
 		return -1;
 	if (!image_key_made_here(str_of(key)) || strcmp(key, IMAGE_SCRATCH) == 0)
 		return err_set(e, ERRC_PERMISSION_DENIED, "'%s' is Atoll's own image", key);
 	if (*parsed.name && store_link(s, false, parsed.name, "", e) < 0)
 		return -1;
 	struct cached caches = {0};
-	return collect(s, 0, &r, &caches, e) < 0 ? -1 : answer_collected(c, &r, &caches);
+	return collect(s, 0, &r, &caches, e) < 0 ? -1 : answer_collected(&r, &caches);
 }
 
-static int do_prune(struct conn *c, struct store *s, struct err *e)
+int do_prune(struct order *o, struct store *s, struct err *e)
 {
+	(void)o;
 	struct image_reply r = {0};
 	struct cached caches = {0};
-	return collect(s, IMAGE_CACHE, &r, &caches, e) < 0 ? -1 : answer_collected(c, &r, &caches);
+	return collect(s, IMAGE_CACHE, &r, &caches, e) < 0 ? -1 : answer_collected(&r, &caches);
 }
 
 /* ---- tag ---- */
 
-static int do_tag(struct conn *c, struct store *s, struct err *e)
+int do_tag(struct order *o, struct store *s, struct err *e)
 {
-	auto_json struct json_doc *doc = conn_json(c, e);
+	auto_json struct json_doc *doc = order_json(o, e);
 	struct str source = STR_NULL, target = STR_NULL;
 	struct image_ref from, to;
 	char key[BOX_IMAGE_NAME_MAX + 1];
@@ -274,13 +274,13 @@ static int do_tag(struct conn *c, struct store *s, struct err *e)
 		return err_field(e, "target", "field 'target' must be a name, not a digest");
 	if (store_link(s, false, to.name, key, e) < 0)
 		return -1;
-	conn_answer(c, 200, STR("{}"));
+	tell_answer(200, STR("{}"));
 	return 0;
 }
 
 /* ---- import, export ---- */
 
-static void say_done(struct conn *c, const char *name, const char *key)
+static void say_done(const char *name, const char *key)
 {
 	auto_buf struct buf text = {0};
 	struct json_writer w = json_writer(&text);
@@ -289,14 +289,13 @@ static void say_done(struct conn *c, const char *name, const char *key)
 	json_member_cstr(&w, "name", name);
 	json_member_cstr(&w, "id", key);
 	json_object_end(&w);
-	conn_event(c, &text);
-	conn_end(c);
+	tell_event(&text);
 }
 
-static int read_name(struct conn *c, const char *param, struct image_ref *ret, struct err *e)
+static int read_name(struct order *o, const char *param, struct image_ref *ret, struct err *e)
 {
 	auto_buf struct buf name = {0};
-	if (conn_param(c, param, &name, e) < 0)
+	if (order_param(o, param, &name, e) < 0)
 		return -1;
 	if (!buf_size(&name))
 		return err_field(e, param, "parameter '%s' must name the image", param);
@@ -305,44 +304,46 @@ static int read_name(struct conn *c, const char *param, struct image_ref *ret, s
 	return *ret->name && !*ret->key ? 0 : err_field(e, param, "parameter '%s' must be a name, not a digest", param);
 }
 
-static int do_import(struct conn *c, struct store *s, struct err *e)
+int do_import(struct order *o, struct store *s, struct err *e)
 {
 	auto_work struct work w = {0};
 	struct image_ref ref;
 	char key[BOX_IMAGE_NAME_MAX + 1];
-	if (read_name(c, "name", &ref, e) < 0)
+	if (read_name(o, "name", &ref, e) < 0)
 		return -1;
 	auto_fd int fd = temp_file(e);
-	if (fd < 0 || conn_body_to(c, fd, SERVICE_UPLOAD_MAX, e) < 0 || work_open(&w, c, e) < 0)
+	if (fd < 0 || order_body_to(o, fd, e) < 0 || work_open(&w, e) < 0)
 		return -1;
-	struct import im = {.store = s, .work = &w, .conn = c, .fd = fd, .name = ref.name};
+	struct import im = {.store = s, .work = &w, .fd = fd, .name = ref.name};
 	if (import_archive(&im, key, e) < 0)
 		return -1;
 	work_drop(&w);
-	say_done(c, ref.name, key);
+	say_done(ref.name, key);
 	return 0;
 }
 
-static int send_file(struct conn *c, int fd)
+static int send_file(int fd, struct err *e)
 {
 	static char piece[1 << 17];
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return -1;
-	conn_begin(c, "application/x-tar");
-	for (ssize_t n; (n = read(fd, piece, sizeof piece)) > 0;)
-		conn_write(c, str_n(piece, (size_t)n));
-	conn_end(c);
-	return 0;
+	ssize_t n = lseek(fd, 0, SEEK_SET);
+	if (n >= 0)
+		tell_stream("application/x-tar");
+	while (n >= 0 && (n = read(fd, piece, sizeof piece)) > 0)
+		tell_bytes(str_n(piece, (size_t)n));
+	return n < 0 ? err_os(e, ERRC_FILESYSTEM_ERROR, errno, "read the archive") : 0;
 }
 
-static int do_export(struct conn *c, struct store *s, struct str ref, const char *format, struct err *e)
+int do_export(struct order *o, struct store *s, struct err *e)
 {
 	auto_work struct work w = {0};
+	auto_buf struct buf given = {0};
 	auto_fd int fd = temp_file(e);
 	struct image_ref parsed;
 	char key[BOX_IMAGE_NAME_MAX + 1];
-	if (fd < 0 || find_image(s, ref, &parsed, key, e) < 0 || work_open(&w, c, e) < 0)
+	if (fd < 0 || order_param(o, "export", &given, e) < 0 || find_image(s, o->ref, &parsed, key, e) < 0 ||
+		work_open(&w, e) < 0)
 		return -1;
+	const char *format = buf_cstr(&given);
 	if (strcmp(format, "rootfs") != 0 && strcmp(format, "oci") != 0)
 		return err_field(e, "export", "parameter 'export' must be rootfs or oci");
 	int r = strcmp(format, "oci") == 0 ? export_oci(s, &w, key, parsed.name, fd, e)
@@ -350,58 +351,5 @@ static int do_export(struct conn *c, struct store *s, struct str ref, const char
 	if (r < 0)
 		return -1;
 	work_drop(&w);
-	return send_file(c, fd);
-}
-
-/* ---- dispatch ---- */
-
-static int not_allowed(struct err *e, const char *path)
-{
-	return err_set(e, ERRC_NOT_FOUND, "no route for this method at %.100s", path);
-}
-
-static int do_post(struct conn *c, struct store *s, const char *what, struct err *e)
-{
-	if (strcmp(what, "/import") == 0)
-		return do_import(c, s, e);
-	if (strcmp(what, "/build") == 0)
-		return do_build(c, s, e);
-	if (strcmp(what, "/tag") == 0)
-		return do_tag(c, s, e);
-	if (strcmp(what, "/commit") == 0)
-		return do_commit(c, s, e);
-	if (strcmp(what, "/prune") == 0)
-		return do_prune(c, s, e);
-	if (strcmp(what, "/pull") == 0 || strcmp(what, "/push") == 0)
-		return do_registry(c, s, strcmp(what, "/push") == 0, e);
-	return not_allowed(e, c->path);
-}
-
-static int dispatch(struct conn *c, struct store *s, struct err *e)
-{
-	static const struct str prefix = {"/v1/images", 10};
-	auto_buf struct buf ref = {0}, format = {0};
-	struct str rest = str_skip(str_of(c->path), prefix.n);
-	bool get = strcmp(c->method, "GET") == 0;
-	if (!str_starts(str_of(c->path), prefix))
-		return not_allowed(e, c->path);
-	if (!rest.n)
-		return get ? do_list(c, s, e) : not_allowed(e, c->path);
-	if (strcmp(c->method, "POST") == 0)
-		return do_post(c, s, rest.p, e);
-	if (http_percent_decode(str_skip(rest, 1), &ref, e) < 0 || conn_param(c, "export", &format, e) < 0)
-		return -1;
-	if (get && buf_size(&format))
-		return do_export(c, s, buf_str(&ref), buf_cstr(&format), e);
-	if (get)
-		return do_inspect(c, s, buf_str(&ref), e);
-	return strcmp(c->method, "DELETE") == 0 ? do_remove(c, s, buf_str(&ref), e) : not_allowed(e, c->path);
-}
-
-void serve_request(struct conn *c)
-{
-	struct store s = {.sock = -1, .meta = -1};
-	struct err e = {0};
-	if (conn_read_head(c, &e) < 0 || store_open_images(&s, &e) < 0 || dispatch(c, &s, &e) < 0)
-		conn_fail(c, &e);
+	return send_file(fd, e);
 }

@@ -42,7 +42,7 @@ static int ask(struct store *s, struct image_request *rq, const int fds[2], int 
 int store_open_images(struct store *s, struct err *e)
 {
 	char path[256];
-	snprintf(path, sizeof path, "%s/" IMAGE_SOCKET, cli_run_dir());
+	snprintf(path, sizeof path, "%s/" IMAGE_SOCKET, the_order.run);
 	*s = (struct store){.sock = fd_unix_connect(path, SOCK_SEQPACKET), .meta = -1};
 	if (s->sock < 0 || fd_set_nonblock(s->sock, false) < 0)
 		return err_set(e, ERRC_CONTAINER_UNAVAILABLE, "the warden is away");

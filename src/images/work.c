@@ -1,6 +1,6 @@
 /*
- * A box for one piece of work. There is at most one at a time, named after this process, so that the parent can destroy
- * it whatever happens here.
+ * A box for one piece of work. There is at most one at a time, named after this process, so that it can be
+ * destroyed whatever happens here.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -9,31 +9,22 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "base/beside.h"
 #include "base/disk.h"
 #include "base/fd.h"
-#include "cli/api.h"
-#include "cli/stream/stream.h"
 #include "images/images.h"
 
 #define MOVER_PATH "/.atoll-mover"
-
-char work_digits[WORK_DIGITS + 1];
 
 void work_name(pid_t pid, const char *digits, const char *suffix, char ret[BOX_ID_MAX + 1])
 {
 	snprintf(ret, BOX_ID_MAX + 1, IMAGE_BOX "%d-%s%s", (int)pid, digits, suffix);
 }
 
-int work_open(struct work *w, struct conn *c, struct err *e)
+int work_open(struct work *w, struct err *e)
 {
-	*w = (struct work){.cli = {.self = "atoll"}};
-	work_name(getpid(), work_digits, "", w->box);
-	if (client_open(&w->cli, &w->cl, e) < 0)
-		return -1;
-	if (c)
-		conn_watch(c, w->cl.loop);
-	return 0;
+	*w = (struct work){0};
+	work_name(getpid(), the_order.digits, "", w->box);
+	return daemon_open(&w->link, e);
 }
 
 void work_drop(struct work *w)
@@ -42,22 +33,22 @@ void work_drop(struct work *w)
 	struct err e;
 	if (!w->there)
 		return;
-	client_box_path(&path, w->box, "");
+	daemon_box_path(&path, w->box, "");
 	/* A warden that was killed is back in a moment, and with it the box. */
 	for (int i = 0; i < SERVICE_DROP_TRIES; i++) {
 		buf_clear(&answer);
-		if (client_call(&w->cl, "DELETE", buf_cstr(&path), STR(""), &answer, &e) == 0 ||
+		if (daemon_call(&w->link, "DELETE", buf_cstr(&path), STR(""), &answer, &e) == 0 ||
 			e.code != ERRC_CONTAINER_UNAVAILABLE)
 			break;
 		poll(NULL, 0, SERVICE_DROP_PAUSE);
 	}
-	w->there = false;
+	w->there = w->has_mover = false;
 }
 
 void work_close(struct work *w)
 {
 	work_drop(w);
-	client_close(&w->cl);
+	daemon_close(&w->link);
 }
 
 static void put_limits(struct json_writer *w)
@@ -99,19 +90,19 @@ int work_box_with(struct work *w, const char *key, const char *network, const ch
 		json_raw(&j, str_of(volumes));
 	}
 	json_object_end(&j);
-	client_box_path(&path, w->box, "");
+	daemon_box_path(&path, w->box, "");
 	w->there = true;
-	return client_call(&w->cl, "PUT", buf_cstr(&path), buf_str(&body), &answer, e);
+	return daemon_call(&w->link, "PUT", buf_cstr(&path), buf_str(&body), &answer, e);
 }
 
 int work_detach(struct work *w, struct err *e)
 {
 	auto_buf struct buf path = {0}, stop = {0}, answer = {0}, again = {0};
-	client_box_path(&path, w->box, "");
-	client_box_path(&stop, w->box, "/stop");
-	if (client_call(&w->cl, "POST", buf_cstr(&stop), STR(""), &answer, e) < 0)
+	daemon_box_path(&path, w->box, "");
+	daemon_box_path(&stop, w->box, "/stop");
+	if (daemon_call(&w->link, "POST", buf_cstr(&stop), STR(""), &answer, e) < 0)
 		return -1;
-	return client_call(&w->cl, "PUT", buf_cstr(&path), STR("{\"volumes\":[]}"), &again, e);
+	return daemon_call(&w->link, "PUT", buf_cstr(&path), STR("{\"volumes\":[]}"), &again, e);
 }
 
 int work_box_bare(struct work *w, struct store *s, const char *key, uint32_t flags, struct err *e)
@@ -120,16 +111,17 @@ int work_box_bare(struct work *w, struct store *s, const char *key, uint32_t fla
 	return store_stage(s, w->box, flags, e) < 0 ? -1 : work_box(w, key, NULL, e);
 }
 
+/* It removes itself when it begins, so that no layer has it, but in a box that becomes none. */
 static int upload_mover(struct work *w, struct err *e)
 {
-	char path[BESIDE_PATH], shown[BESIDE_PATH];
-	auto_buf struct buf answer = {0};
-	beside_path("atoll-mover", path);
-	beside_shown("atoll-mover", shown);
-	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_os(e, ERRC_INTERNAL_ERROR, errno, "open %s", shown);
-	return api_send(&w->cl, w->box, "/api/file?path=%2F.atoll-mover&mode=755", fd, &answer, e);
+	auto_buf struct buf path = {0};
+	if (w->has_mover)
+		return 0;
+	daemon_box_path(&path, w->box, "/api/file?path=%2F.atoll-mover&mode=755");
+	if (daemon_send_file(&w->link, buf_cstr(&path), the_order.mover, e) < 0)
+		return err_wrap(e, "the mover");
+	w->has_mover = w->keeps_mover;
+	return 0;
 }
 
 struct sink {
@@ -171,32 +163,33 @@ int work_mover(struct work *w, struct mover_call *m, struct err *e)
 	size_t count = 0;
 	while (m->argv[count])
 		count++;
-	auto_free char **argv = xcalloc(count + 3, sizeof *argv);
+	auto_free char **argv = xcalloc(count + 4, sizeof *argv);
 	auto_buf struct buf said = {.max = SERVICE_OUTPUT_MAX};
-	argv[0] = MOVER_PATH;
+	size_t at = 0;
+	argv[at++] = MOVER_PATH;
+	if (w->keeps_mover)
+		argv[at++] = "--keep";
 	for (size_t i = 0; i < count; i++)
-		argv[i + 1] = (char *)m->argv[i];
+		argv[at++] = (char *)m->argv[i];
 	if (m->feed)
-		argv[count + 1] = "--listen";
+		argv[at++] = "--listen";
 	if (upload_mover(w, e) < 0)
 		return -1;
 	struct feed feed = {.store = m->store, .from = m->feed, .box = w->box};
 	struct sink sink = {.fd = m->out, .text = m->text, .feed = m->feed ? &feed : NULL};
-	struct stream_request rq = {.id = w->box, .argv = argv, .cwd = "/"};
-	struct stream_io io = {.in = m->in, .err = &said, .on_out = on_out, .arg = &sink};
+	struct image_exec x = {.box = w->box, .argv = argv, .in = m->in, .err = &said, .on_out = on_out, .arg = &sink};
 	if (m->on_out) {
-		io.on_out = m->on_out;
-		io.arg = m->arg;
+		x.on_out = m->on_out;
+		x.arg = m->arg;
 	}
-	struct stream_result result = {0};
-	int r = stream_run(&w->cl, &rq, &io, &result, e);
+	int r = daemon_exec(&w->link, &x, e);
 	feed_end(&feed);
 	if (r < 0)
 		return -1;
-	if (strcmp(result.outcome, "oom") == 0)
+	if (x.oom)
 		return err_set(e, ERRC_LIMIT_REACHED, "the memory limit of the work's sandbox was reached");
-	m->exit_code = result.exit_code;
-	return m->on_out || result.exit_code == 0 ? 0 : explain(&said, e);
+	m->exit_code = x.exit_code;
+	return m->on_out || x.exit_code == 0 ? 0 : explain(&said, e);
 }
 
 int work_take(struct work *w, struct store *s, const char *layer, struct err *e)

@@ -51,8 +51,12 @@ int main(int argc, char **argv)
 	} verbs[] = {{"unpack", mover_unpack, true}, {"pack", mover_pack, true}, {"run", mover_run, false},
 		{"mkdir", mover_mkdir, true}, {"places", mover_places, true}, {"unplace", mover_unplace, true},
 		{"packages", mover_packages, true}};
-	if (argc > 1 && strchr(argv[0], '/'))
+	if (argc > 1 && strcmp(argv[1], "--keep") == 0) {
+		argc--;
+		argv++;
+	} else if (argc > 1 && strchr(argv[0], '/')) {
 		unlink(argv[0]);
+	}
 	umask(0);
 	for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof *verbs; i++) {
 		if (strcmp(argv[1], verbs[i].name) != 0)

@@ -17,8 +17,8 @@
  *	atoll-mover mkdir PATH USER				a directory with its parents
  *	atoll-mover packages >list				what package managers have installed
  *
- * The program deletes its own file first, so that it does not become part of the layer. Errors are one line on stderr,
- * exit code 1. Static with glibc: libarchive is not built for musl in Debian.
+ * The program deletes its own file first, so that it does not become part of the layer; --keep before the verb, in a box
+ * that becomes none, leaves it there. Errors are one line on stderr, exit code 1. Static with glibc: libarchive is not built for musl in Debian.
  */
 #pragma once
 

@@ -28,13 +28,13 @@
 
 #define IMAGE_MAGIC 0x41544931u /* "ATI1" */
 /* The image with nothing in it. */
-#define IMAGE_SCRATCH	   "scratch"
-#define IMAGE_EMPTY_LAYER  "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-#define IMAGE_OWNER_HEADER "x-atoll-owner" /* of a request: whose caches a build uses */
-#define IMAGE_BOX	   "image-"	   /* sandboxes of the image service begin with it */
-#define IMAGE_SOCKET	   "images.sock"   /* the warden's, in ATOLL_RUN */
-#define IMAGE_SERVICE	   "images.sock"   /* the image service's, in ATOLL_DATA/daemon */
+#define IMAGE_SCRATCH	  "scratch"
+#define IMAGE_EMPTY_LAYER "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#define IMAGE_BOX	  "image-"	      /* sandboxes of the image service begin with it */
+#define IMAGE_SOCKET	  "images.sock"	      /* the warden's, in ATOLL_RUN */
+#define IMAGE_STDIN_FILE  ".atoll-Dockerfile" /* in a context: the Dockerfile that came beside it */
 enum { IMAGE_HEX = 64 };
+enum { IMAGE_BOX_DIGITS = 32 }; /* of a job's boxes: IMAGE_BOX, its process, '-', digits that no client can guess */
 
 /* What registries call the processor that boxes run on. */
 #if defined __x86_64__

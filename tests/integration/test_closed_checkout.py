@@ -47,7 +47,7 @@ def names_of(daemon):
 
 
 def test_programs_keep_their_names(closed):
-    names = ("atolld", "atoll-gate", "atoll-images", "atoll-warden")
+    names = ("atolld", "atoll-gate", "atoll-warden")
     assert names_of(closed) == {name: (name, f"{closed.bin}/{name}") for name in names}
 
 
@@ -67,7 +67,7 @@ def test_boxes_run_commands_and_code(closed):
 
 
 def test_images_are_built(closed):
-    """atoll-images gives up root and reads atoll-mover."""
+    """The daemon has given up root, executes atoll-images and hands it atoll-mover."""
     imagelib.built(closed, "FROM default\nCOPY f /f\nRUN cat /f >/g\n", [("f", b"copied\n", {})], query=f"tag={TAG}")
     assert imagelib.run(closed, "i", TAG, "cat /g") == "copied\n"
 

@@ -390,22 +390,9 @@ def test_a_pull_whose_layers_find_no_room_to_arrive_says_so(tmp_path, plain, lar
 
 
 def pull_processes(atoll):
-    """Processes of the image service that handle requests: its children."""
-    return [int(p) for p in subprocess.run(["pgrep", "-P", str(service_of(atoll))], capture_output=True, text=True, check=False).stdout.split()]
-
-
-def service_of(atoll):
-    """The image service of this instance, by its environment. Processes of other instances may end while we look."""
-    for pid in subprocess.run(["pgrep", "-x", "atoll-images"], capture_output=True, text=True, check=True).stdout.split():
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-            mine = f"ATOLL_DATA={atoll.env['ATOLL_DATA']}".encode() in environment
-            if mine and Path(f"/proc/{parent}/comm").read_text().strip() != "atoll-images":
-                return pid
-        except OSError:
-            continue
-    raise AssertionError("the image service does not run")
+    """The jobs of atoll-images, which the daemon has started."""
+    found = subprocess.run(["pgrep", "-x", "atoll-images", "-P", str(atoll.daemon_pid)], capture_output=True, text=True, check=False)
+    return [int(p) for p in found.stdout.split()]
 
 
 def held_pull(atoll, plain, name, body):

@@ -122,7 +122,7 @@ def run(atoll, box, image, command):
 
 
 def own(atoll, method, path, body=None):
-    """A request as the image service makes it: over the socket of the daemon's own programs."""
+    """A request with the reach of the image service: over the socket of the daemon's own questions."""
     return atoll.request(method, path, body, unix=str(atoll.run / "own.sock"))
 
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "cli/client.h"
+#include "proto/image.h"
 
 /* POST to the daemon. The body is the rest of `fd` (a pipe or a file), or `json` when fd is -1. Events go to on_event,
  * which returns -1 with *e to stop. An event of type "error" ends the call with its sentence. */
@@ -37,7 +38,6 @@ void image_query(struct buf *to, const char *name, const char *value);
 
 /* A child that writes the directory as a tar into the returned pipe; `ignore` may be NULL. `dockerfile` goes along as
  * IMAGE_STDIN_FILE unless it is empty. */
-#define IMAGE_STDIN_FILE ".atoll-Dockerfile"
 struct ignore;
 int image_pack_dir(const char *dir, const struct ignore *ignore, struct str dockerfile, pid_t *ret_pid, struct err *e);
 /* 0 when the child has packed everything. */

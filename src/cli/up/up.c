@@ -30,7 +30,7 @@ struct up {
 	struct http_client *http;
 	struct up_place place;
 	struct up_sockets sockets;
-	struct up_child warden, daemon, gate, images;
+	struct up_child warden, daemon, gate;
 	struct loop_timer ready_retry, limit;
 	uint64_t began, stop_began;
 	bool ready, stopping;
@@ -49,9 +49,7 @@ static void finish(struct up *u, int code)
 
 static void stop_next(struct up *u)
 {
-	if (u->images.pid)
-		up_child_stop(&u->images, SIGTERM);
-	else if (u->daemon.pid)
+	if (u->daemon.pid)
 		up_child_stop(&u->daemon, SIGTERM);
 	else if (u->gate.pid)
 		up_child_stop(&u->gate, SIGTERM);
@@ -63,7 +61,6 @@ static void stop_next(struct up *u)
 
 static void kill_all(struct up *u)
 {
-	up_child_stop(&u->images, SIGKILL);
 	up_child_stop(&u->daemon, SIGKILL);
 	up_child_stop(&u->gate, SIGKILL);
 	up_child_stop(&u->warden, SIGKILL);
@@ -80,7 +77,7 @@ static void stop(struct up *u, int code)
 {
 	if (u->stopping)
 		return;
-	u->stopping = u->daemon.stopping = u->warden.stopping = u->gate.stopping = u->images.stopping = true;
+	u->stopping = u->daemon.stopping = u->warden.stopping = u->gate.stopping = true;
 	u->code = code;
 	u->stop_began = clock_ms();
 	loop_timer_stop(&u->ready_retry);
@@ -303,11 +300,6 @@ static void on_gate_change(struct up_child *ch)
 	on_change(container_of(ch, struct up, gate), ch);
 }
 
-static void on_images_change(struct up_child *ch)
-{
-	on_change(container_of(ch, struct up, images), ch);
-}
-
 static int start_children(struct up *u, struct err *e)
 {
 	u->warden = (struct up_child){.name = "atoll-warden", .place = &u->place, .on_change = on_warden_change};
@@ -315,7 +307,7 @@ static int start_children(struct up *u, struct err *e)
 		.place = &u->place,
 		.down = {u->sockets.tcp, u->sockets.local, u->sockets.hook, u->sockets.docker, u->sockets.own},
 		.down_names = "http:unix:hook:docker:own",
-		.beside = {"atoll", "atoll-backup"},
+		.beside = {"atoll", "atoll-backup", "atoll-images", "atoll-mover"},
 		.uid = u->place.uid,
 		.gid = u->place.gid,
 		.on_change = on_daemon_change};
@@ -326,14 +318,8 @@ static int start_children(struct up *u, struct err *e)
 		.uid = u->place.gate_uid,
 		.gid = u->place.gate_gid,
 		.on_change = on_gate_change};
-	u->images = (struct up_child){.name = "atoll-images",
-		.place = &u->place,
-		.beside = {"atoll-mover"},
-		.uid = u->place.uid,
-		.gid = u->place.gid,
-		.on_change = on_images_change};
-	if (up_child_start(&u->images, u->loop, e) < 0 || up_child_start(&u->gate, u->loop, e) < 0 ||
-		up_child_start(&u->warden, u->loop, e) < 0 || up_child_start(&u->daemon, u->loop, e) < 0)
+	if (up_child_start(&u->gate, u->loop, e) < 0 || up_child_start(&u->warden, u->loop, e) < 0 ||
+		up_child_start(&u->daemon, u->loop, e) < 0)
 		return -1;
 	up_note_pids(&u->place, u->warden.pid, u->daemon.pid, u->gate.pid);
 	return 0;

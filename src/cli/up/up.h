@@ -84,7 +84,7 @@ struct up_child {
 	const struct up_place *place;
 	int down[5];		/* become descriptors 3 and following of the program; 0: none */
 	const char *down_names; /* in LISTEN_FDNAMES; NULL: none are passed */
-	const char *beside[3];	/* programs of our directory that it needs and may not reach; then NULL */
+	const char *beside[5];	/* programs of our directory that it needs and may not reach; then NULL */
 	uid_t uid;		/* 0: stays root */
 	gid_t gid;
 	bool stopping;

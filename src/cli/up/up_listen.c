@@ -80,7 +80,7 @@ static int listen_docker(const struct up_place *p, struct up_sockets *s, struct 
 	return 0;
 }
 
-/* Where the image service, which runs as the daemon's user, reaches the boxes of its work. */
+/* Where the daemon asks itself. */
 static int listen_own(const struct up_place *p, struct up_sockets *s, struct err *e)
 {
 	char path[PATH_MAX + 16];

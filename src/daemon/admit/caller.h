@@ -19,7 +19,7 @@ enum door {
 	DOOR_BRIDGE,
 	DOOR_MCP,
 	DOOR_DOCKER,
-	DOOR_IMAGES, /* jobs of the image service, at own.sock */
+	DOOR_IMAGES, /* jobs of images, as their callers; and own.sock */
 	DOOR_DAEMON, /* the daemon by itself: schedules, ends of sessions */
 };
 

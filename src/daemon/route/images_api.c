@@ -1,86 +1,15 @@
 /*
- * /v1/images…: to the image service, unchanged. And the image of a sandbox: a reference becomes the key of an image
- * here, so that a sandbox keeps its image when the name moves on.
+ * The image of a sandbox: a reference becomes the key of an image here, so that a sandbox keeps its image when the name
+ * moves on.
  */
 #include <stdio.h>
-#include <sys/socket.h>
 
 #include "base/fd.h"
 #include "base/json.h"
 #include "daemon/core/settings.h"
-#include "daemon/listen.h"
-#include "daemon/route/handlers.h"
 #include "daemon/route/images_api.h"
-#include "http/proxy.h"
 #include "proto/id.h"
 #include "proto/image.h"
-
-static bool keep_header(void *arg, struct str name, struct str *value)
-{
-	(void)arg;
-	(void)value;
-	return !str_eq_nocase(name, STR("authorization")) && !str_eq_nocase(name, STR(IMAGE_OWNER_HEADER));
-}
-
-static void on_done(void *arg, int status, bool complete)
-{
-	struct daemon_request *r = arg;
-	r->x = NULL;
-	if (!complete)
-		r->daemon->metrics.aborted++;
-	daemon_request_answered(r, status);
-	daemon_request_release(r);
-}
-
-static void on_fail(void *arg, struct http_exchange *x, const struct http_failure *f)
-{
-	struct daemon_request *r = arg;
-	struct err e;
-	r->x = x;
-	daemon_request_retake(r);
-	err_set(&e, f->fail == HTTP_FAIL_CONNECT ? ERRC_CONTAINER_UNAVAILABLE : ERRC_BAD_GATEWAY,
-		"the image service cannot be reached: %.120s", f->err.msg);
-	daemon_request_error(r, &e);
-}
-
-int images_service(struct daemon *d, struct http_endpoint *ret, struct err *e)
-{
-	char path[400];
-	snprintf(path, sizeof path, "%s/" IMAGE_SERVICE, d->config.state_dir);
-	return http_endpoint_unix(ret, str_of(path), e);
-}
-
-/* Who asks, for the caches of builds: a named token, or a user of the host. "": the daemon's own token, root and our
- * user, who can read every cache anyhow. */
-static void name_owner(struct daemon_request *r, char ret[TOKEN_NAME_MAX + 8])
-{
-	struct ucred cred = {0};
-	socklen_t n = sizeof cred;
-	*ret = 0;
-	if (*r->caller.token)
-		snprintf(ret, TOKEN_NAME_MAX + 8, "token:%s", r->caller.token);
-	else if (http_exchange_tag(r->x) == LISTEN_UNIX &&
-		 getsockopt(http_exchange_fd(r->x), SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && cred.uid != 0 &&
-		 cred.uid != geteuid())
-		snprintf(ret, TOKEN_NAME_MAX + 8, "uid:%u", (unsigned)cred.uid);
-}
-
-void handle_images(struct daemon_request *r)
-{
-	char owner[TOKEN_NAME_MAX + 8];
-	struct http_endpoint ep;
-	struct err e;
-	struct http_proxy_options o = {.filter_request = keep_header, .on_fail = on_fail, .on_done = on_done, .arg = r};
-	if (images_service(r->daemon, &ep, &e) < 0)
-		return daemon_request_error(r, &e);
-	name_owner(r, owner);
-	const struct http_header add = {STR(IMAGE_OWNER_HEADER), str_of(owner)};
-	o.add = &add;
-	o.add_n = *owner != 0;
-	http_proxy(r->x, r->daemon->client, &ep, &o);
-}
-
-/* ---- a sandbox's image ---- */
 
 /* Names of Atoll's own images ("default") are directories that the warden looks up. */
 static int own_image(struct api_change *c, const struct image_ref *ref, int meta, struct err *e)

@@ -5,7 +5,7 @@
 
 #include "daemon/route/request.h"
 
-void handle_images(struct daemon_request *r);
+void handle_images(struct daemon_request *r); /* images_job.c */
 
 /* Sets change.spec.image to the key of the image that the reference names. -1: IMAGE_NOT_FOUND with near names. */
 int images_resolve(struct daemon *d, struct api_change *c, struct err *e);
@@ -14,8 +14,6 @@ void images_default(struct daemon *d, struct api_spec *spec);
 /* Pulls a reference; on_done may come from inside. */
 typedef void (*images_on_pulled)(void *arg, const struct err *e);
 void images_pull(struct daemon *d, const char *ref, images_on_pulled on_done, void *arg); /* images_pull.c */
-/* The image service's address. */
-int images_service(struct daemon *d, struct http_endpoint *ret, struct err *e);
 /* Adds names that look alike to the warden's "there is no image". */
 void images_explain(struct daemon *d, const char *image, struct err *e);
 /* {"env": …, "workdir": …, "user": …, "entrypoint": … of the sandbox's image, under the sandbox's own variables and

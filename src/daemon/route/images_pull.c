@@ -1,14 +1,14 @@
 /*
- * An image that is not here is pulled at its first use, if ATOLL_PULL says so: the image service does it, and tells its
- * result in the last event of its answer. Requests that need the same image meanwhile wait for the same pull.
+ * An image that is not here is pulled at its first use, if ATOLL_PULL says so, by a job of atoll-images.
+ * Requests that need the same image meanwhile wait for the same pull.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "base/list.h"
 #include "daemon/limits.h"
 #include "daemon/route/images_api.h"
+#include "daemon/storage/image_jobs.h"
 #include "proto/image.h"
 
 struct pull_waiter {
@@ -24,46 +24,20 @@ struct pull {
 	char name[IMAGE_REF_MAX + IMAGE_HEX + 2];
 };
 
-/* "data: {…}" of the last event. */
-static struct str last_event(struct str body)
-{
-	struct str found = STR_NULL;
-	while (body.n) {
-		struct str line = str_split(body, '\n', &body);
-		if (str_starts(line, STR("data: ")))
-			found = str_skip(line, 6);
-	}
-	return found;
-}
-
-static int read_result(const struct http_reply *reply, struct err *e)
-{
-	struct str code = STR_NULL, message = STR_NULL, type = STR_NULL;
-	struct str text = reply->status == 200 ? last_event(reply->body) : reply->body;
-	auto_json struct json_doc *doc = json_parse(text, e);
-	if (!doc || json_read_str(json_root(doc), "type", &type, e) < 0 ||
-		json_read_str(json_root(doc), "code", &code, e) < 0 ||
-		json_read_str(json_root(doc), "message", &message, e) < 0)
-		return -1;
-	if (str_eq_c(type, "done"))
-		return 0;
-	if (!message.n)
-		return err_set(e, ERRC_BAD_GATEWAY, "the pull ended without a result");
-	return err_set(e, errc_from_name(code), "%.*s", (int)(message.n < 200 ? message.n : 200), message.p);
-}
-
-static void on_reply(void *arg, const struct http_reply *reply, const struct http_failure *f)
+/* The job ends: its waiters learn how. */
+static void on_end(void *arg, const struct err *why, bool cut)
 {
 	struct pull *p = arg;
 	struct err e;
-	int got = reply ? read_result(reply, &e)
-			: err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the image service cannot be reached: %.120s",
-				  f->err.msg);
+	if (cut)
+		err_set(&e, ERRC_CONTAINER_UNAVAILABLE, "the image service cannot be reached: %.120s", why->msg);
+	else if (why)
+		e = *why;
 	/* A create that fails may ask for the image again: that is another pull. */
 	map_del(&p->d->pulls, str_of(p->name));
 	while (!list_empty(&p->waiters)) {
 		struct pull_waiter *w = list_entry(list_pop(&p->waiters), struct pull_waiter, node);
-		w->on_done(w->arg, got < 0 ? &e : NULL);
+		w->on_done(w->arg, why ? &e : NULL);
 		free(w);
 	}
 	free(p);
@@ -88,7 +62,6 @@ static struct pull *pull_new(struct daemon *d, const char *name)
 
 void images_pull(struct daemon *d, const char *ref, images_on_pulled on_done, void *arg)
 {
-	struct http_endpoint ep;
 	struct image_ref parsed;
 	struct err e;
 	char name[sizeof((struct pull *)0)->name];
@@ -99,24 +72,20 @@ void images_pull(struct daemon *d, const char *ref, images_on_pulled on_done, vo
 	struct pull *p = map_get(&d->pulls, str_of(name));
 	if (p)
 		return wait_for_pull(p, on_done, arg);
-	const struct http_header type = {STR("Content-Type"), STR("application/json")};
-	if (images_service(d, &ep, &e) < 0)
-		return on_done(arg, &e);
 	struct json_writer w = json_writer(&body);
 	json_object_begin(&w);
 	json_member_cstr(&w, "reference", ref);
 	json_object_end(&w);
 	p = pull_new(d, name);
 	wait_for_pull(p, on_done, arg);
-	const struct http_question q = {.options = {.method = STR("POST"),
-						.target = STR("/v1/images/pull"),
-						.headers = &type,
-						.headers_n = 1,
-						.head_ms = IMAGE_PULL_TIMEOUT,
-						.stall_ms = IMAGE_PULL_TIMEOUT},
-		.body = buf_str(&body),
-		.max = IMAGE_PULL_ANSWER_MAX,
-		.on_reply = on_reply,
+	/* Requests of other callers may wait for it too: it acts for none of them. */
+	const struct image_task t = {.verb = "pull",
+		.caller = caller_daemon,
+		.has_body = true,
+		.max_ms = IMAGE_PULL_TIMEOUT,
+		.on_end = on_end,
 		.arg = p};
-	http_call_whole(d->client, &ep, &q);
+	struct image_job *job = image_job_start(d, &t);
+	image_job_write(job, buf_str(&body));
+	image_job_write_end(job);
 }

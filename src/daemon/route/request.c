@@ -12,6 +12,7 @@
 #include "daemon/network/hooks.h"
 #include "daemon/pass/port_forward.h"
 #include "daemon/pass/preview.h"
+#include "daemon/storage/image_jobs.h"
 #include "proto/id.h"
 
 static void daemon_request_free(struct daemon_request *r)
@@ -264,7 +265,10 @@ static uid_t peer_uid(const struct daemon_request *r)
 static enum caller_by admitted_by(struct daemon_request *r)
 {
 	const struct http_request *q = http_request(r->x);
-	if (http_exchange_tag(r->x) != LISTEN_TCP)
+	int tag = http_exchange_tag(r->x);
+	if (tag >= LISTEN_JOB)
+		return BY_NOBODY; /* the job has ended */
+	if (tag != LISTEN_TCP)
 		return BY_SOCKET;
 	if (use_token(r, tokens_bearer(http_header_value(&q->headers, STR("authorization")))) || has_query_token(r) ||
 		use_token(r, relay_token(r)))
@@ -279,13 +283,19 @@ static void admit(struct daemon_request *r)
 {
 	struct caller *c = &r->caller;
 	int tag = http_exchange_tag(r->x);
+	const struct caller *of_job = image_jobs_caller(r->daemon, tag);
 	c->door = tag == LISTEN_DOCKER ? DOOR_DOCKER : tag == LISTEN_OWN ? DOOR_IMAGES : r->match.row->door;
 	c->uid = CALLER_NO_UID;
 	if (tag == LISTEN_TCP)
 		snprintf(c->address, sizeof c->address, "%.*s", STR_ARG(http_exchange_peer(r->x)));
 	else
 		c->uid = peer_uid(r);
-	c->by = admitted_by(r);
+	if (of_job) {
+		*c = *of_job;
+		c->door = DOOR_IMAGES;
+	} else {
+		c->by = admitted_by(r);
+	}
 	if (*c->token)
 		list_push(&r->daemon->token_requests, &r->of_token);
 	if (caller_is_admitted(c))

@@ -7,8 +7,8 @@
 
 #include "daemon/limits.h"
 #include "daemon/storage/backup_jobs.h"
-#include "daemon/storage/backup_work.h"
 #include "daemon/storage/backups.h"
+#include "daemon/storage/job_process.h"
 
 struct backup_loading {
 	struct daemon *daemon;
@@ -17,7 +17,7 @@ struct backup_loading {
 	size_t n;
 	struct backup_load_task task;
 	struct snapshot *snapshot;
-	struct backup_work *work;
+	struct job_process *work;
 	bool yields, overdue; /* `work` was killed for that */
 	bool cancelled;
 };
@@ -84,7 +84,7 @@ static bool loading_stop(struct backup_job *j, enum backup_stop why)
 		return false;
 	l->yields = why == BACKUP_YIELD;
 	l->overdue = why == BACKUP_OVERDUE;
-	backup_work_kill(l->work);
+	job_process_kill(l->work);
 	return true;
 }
 
@@ -102,17 +102,19 @@ static void on_socket(void *arg, const struct warden_answer *a)
 		return loading_end(l, a->err && a->err->code == ERRC_IMAGE_NOT_FOUND ? &e : a->err);
 	for (size_t i = 0; i < l->n; i++)
 		args[i] = l->chain[i]->id;
-	const struct backup_task t = {.verb = "load",
+	const struct job_task t = {.program = "atoll-backup",
+		.verb = "load",
+		.background = true,
 		.args = args,
 		.args_n = l->n,
 		.in = -1,
-		.stream = a->fds_n == 1 ? a->fds[0] : -1,
+		.also = a->fds_n == 1 ? a->fds[0] : -1,
 		.on_line = on_load_line,
 		.on_end = on_load_end,
 		.arg = l};
 	if (a->fds_n == 1)
 		a->fds[0] = -1;
-	l->work = backup_work_start(l->daemon, &t, &e);
+	l->work = job_process_start(l->daemon, &t, &e);
 	if (!l->work)
 		loading_end(l, &e);
 }
@@ -185,7 +187,7 @@ void backup_load_cancel(struct backup_loading *l)
 {
 	l->cancelled = true;
 	if (l->work)
-		backup_work_kill(l->work);
+		job_process_kill(l->work);
 	else if (!l->job.running)
 		loading_end(l, NULL);
 }

@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "daemon/limits.h"
 #include "daemon/storage/backup_jobs.h"
-#include "daemon/storage/backup_work.h"
 #include "daemon/storage/backups.h"
+#include "daemon/storage/job_process.h"
 #include "daemon/storage/spec_json.h"
 
 struct cancel_waiter {
@@ -30,7 +30,7 @@ struct backup_making {
 	struct sandbox *sandbox; /* referenced */
 	struct backup_job job;
 	struct snapshot *snapshot, *base;
-	struct backup_work *work;
+	struct job_process *work;
 	bool whole;	      /* an attempt against the base was too long */
 	bool yields, overdue; /* `work` was killed for that */
 	bool cancelled;
@@ -127,10 +127,16 @@ static void on_rest_gone(void *arg, const struct err *e)
 static void begin_again(struct backup_making *m)
 {
 	const char *const args[] = {m->b->id};
-	const struct backup_task t = {
-		.verb = "drop", .args = args, .args_n = 1, .in = -1, .stream = -1, .on_end = on_rest_gone, .arg = m};
+	const struct job_task t = {.program = "atoll-backup",
+		.verb = "drop",
+		.args = args,
+		.args_n = 1,
+		.in = -1,
+		.also = -1,
+		.on_end = on_rest_gone,
+		.arg = m};
 	struct err e;
-	if (!backup_work_start(m->b->daemon, &t, &e))
+	if (!job_process_start(m->b->daemon, &t, &e))
 		making_end(m, &e);
 }
 
@@ -158,7 +164,7 @@ static bool making_stop(struct backup_job *j, enum backup_stop why)
 		return false;
 	m->yields = why == BACKUP_YIELD;
 	m->overdue = why == BACKUP_OVERDUE;
-	backup_work_kill(m->work);
+	job_process_kill(m->work);
 	return true;
 }
 
@@ -213,17 +219,19 @@ static void on_stream(void *arg, const struct warden_answer *a)
 	snprintf(room, sizeof room, "--room=%llu", (unsigned long long)room_of(m));
 	m->b->size = 0;
 	snprintf(most, sizeof most, "--most=%llu", (unsigned long long)left_for(m->b->daemon, m->b->sandbox));
-	const struct backup_task t = {.verb = "store",
+	const struct job_task t = {.program = "atoll-backup",
+		.verb = "store",
+		.background = true,
 		.args = args,
 		.args_n = ARRAY_LEN(args),
 		.in = a->fds[0],
-		.stream = -1,
+		.also = -1,
 		.text = buf_str(&text),
 		.on_line = on_store_line,
 		.on_end = on_store_end,
 		.arg = m};
 	a->fds[0] = -1;
-	m->work = backup_work_start(m->b->daemon, &t, &e);
+	m->work = job_process_start(m->b->daemon, &t, &e);
 	if (!m->work)
 		making_end(m, &e);
 }
@@ -340,7 +348,7 @@ void backup_cancel(struct backup *b, backup_on_done on_done, void *arg)
 	m->cancelled = true;
 	m->waiter = (struct cancel_waiter){on_done, arg};
 	if (m->work)
-		backup_work_kill(m->work);
+		job_process_kill(m->work);
 	else if (!m->job.running)
 		making_end(m, NULL);
 }

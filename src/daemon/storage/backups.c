@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "daemon/limits.h"
 #include "daemon/storage/backup_jobs.h"
-#include "daemon/storage/backup_work.h"
+#include "daemon/storage/job_process.h"
 #include "daemon/storage/spec_json.h"
 #include "proto/id.h"
 
@@ -206,15 +206,16 @@ static void on_listed(void *arg, const struct err *e)
 static int list_begin(struct backups *k, struct err *e)
 {
 	static const char *const args[] = {"--sweep"};
-	const struct backup_task t = {.verb = "list",
+	const struct job_task t = {.program = "atoll-backup",
+		.verb = "list",
 		.args = args,
 		.args_n = 1,
 		.in = -1,
-		.stream = -1,
+		.also = -1,
 		.on_line = on_list_line,
 		.on_end = on_listed,
 		.arg = k};
-	k->listing = backup_work_start(k->daemon, &t, e) != NULL;
+	k->listing = job_process_start(k->daemon, &t, e) != NULL;
 	return k->listing ? 0 : -1;
 }
 
@@ -323,14 +324,15 @@ static void drop_begin(struct backup *b, backup_on_done on_done, void *arg)
 	b->uses++;
 	if (!x->hide && base && strcmp(base->name, b->id) == 0)
 		snapshot_drop_base(b->daemon, b->sandbox);
-	const struct backup_task t = {.verb = x->hide ? "hide" : "drop",
+	const struct job_task t = {.program = "atoll-backup",
+		.verb = x->hide ? "hide" : "drop",
 		.args = args,
 		.args_n = 1,
 		.in = -1,
-		.stream = -1,
+		.also = -1,
 		.on_end = on_drop_end,
 		.arg = x};
-	if (!backup_work_start(b->daemon, &t, &e))
+	if (!job_process_start(b->daemon, &t, &e))
 		on_drop_end(x, &e);
 }
 
@@ -363,9 +365,14 @@ void backup_clean(struct daemon *d, const char *id)
 {
 	const char *const args[] = {id};
 	struct err e;
-	const struct backup_task t = {
-		.verb = "drop", .args = args, .args_n = 1, .in = -1, .stream = -1, .on_end = on_cleaned};
-	if (!backup_work_start(d, &t, &e))
+	const struct job_task t = {.program = "atoll-backup",
+		.verb = "drop",
+		.args = args,
+		.args_n = 1,
+		.in = -1,
+		.also = -1,
+		.on_end = on_cleaned};
+	if (!job_process_start(d, &t, &e))
 		on_cleaned(NULL, &e);
 }
 

@@ -42,6 +42,7 @@ struct http_dialer {
 	int (*take)(struct http_dialer *d, int family);
 	/* NULL, or makes the layer of a socket that take() gave: one whose handshake is done. NULL from it: none. */
 	struct http_layer *(*layer)(struct http_dialer *d, int fd);
+	bool connected;	 /* what take() returns is connected already */
 	size_t idle_max; /* kept-alive connections to one endpoint */
 	uint32_t idle_ms;
 };

@@ -159,6 +159,8 @@ static struct link *take_idle(struct http_client *cl, const struct http_endpoint
  * costs less than a turn of the loop. */
 static int connect_once(struct link *k)
 {
+	if (k->ep.dialer && k->ep.dialer->connected)
+		return 0;
 	int os = connect(k->w.fd, &k->ep.sa, k->ep.len) < 0 ? errno : 0;
 	if (os == EINPROGRESS && k->ep.dialer)
 		os = connect(k->w.fd, &k->ep.sa, k->ep.len) < 0 ? errno : 0;
