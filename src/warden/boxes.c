@@ -431,6 +431,7 @@ void box_started(struct box *b)
 	pool_rest(b->w);
 	stage_move(b, STAGE_RUNNING);
 	server_reply(b->w, &b->waiter, NULL, b);
+	locks_box_started(b->w, &b->place->slot);
 	zygote_listen(b->place);
 	zygote_want(b->w, &b->image);
 	warm_rest(b->w);
