@@ -10,6 +10,8 @@ import pytest
 from atoll import Instance, box_path, seed, wait_for
 from test_backups import MIB, ask, backup, delete, listed, objects, processes, restore, run
 
+POOL = "files of boxes have limits, and backups"
+ZYGOTE = "contexts have the limit of files"
 GIB = 1 << 30
 SPARSE = """
 import ctypes, os, sys
@@ -131,9 +133,34 @@ def test_files_are_at_most_16_times_as_long_as_the_disk(daemon, box):
         assert daemon.execute(box, LONG % (16 * disk * MIB + 1))["exitCode"] != 0
 
 
+def test_the_largest_volume_counts(own_daemon):
+    """The limit belongs to processes: it must not be smaller than a volume needs."""
+    assert own_daemon.request("POST", "/v1/volumes/long", {"size": 4 * GIB}).status == 201
+    place = box_path("large")
+    ask(own_daemon, "PUT", place, {"limits": {"disk": 64 * MIB}, "volumes": [{"name": "long", "path": "/v"}]}, (201,))
+    run(own_daemon, "large", "sleep 600 >/dev/null 2>&1 &")
+    assert longest(own_daemon, "large") == {(str(64 * GIB),) * 2}
+    run(own_daemon, "large", "truncate -s 2G /v/f && test $(stat -c %s /v/f) = $((2 << 30))")
+    for change in (("PUT", place, {"limits": {"disk": 128 * MIB}}), ("POST", "/v1/volumes/long", {"size": 8 * GIB})):
+        ask(own_daemon, *change)
+        if not may_set_limits():
+            ask(own_daemon, "POST", f"{place}/stop")
+        size = own_daemon.request("GET", "/v1/volumes/long").json()["size"]
+        wait_for(lambda: longest(own_daemon, "large") == {(str(16 * size),) * 2}, "all processes have the limit")
+    own_daemon.await_zygote()
+    before = own_daemon.zygotes_started()
+    own_daemon.kill_warden()
+    own_daemon.await_warden()
+    own_daemon.await_zygote(before)
+    code = "print([l for l in open('/proc/self/limits') if 'file size' in l][0])"
+    r = own_daemon.request("POST", f"{place}/api/execute/code", {"code": code, "language": "python"})
+    assert r.status == 200 and str(128 * GIB) in r.body.decode(), r
+
+
 @pytest.mark.parametrize("language", ["python", "javascript"])
 def test_contexts_have_the_limit_too(daemon, box, language):
     made(daemon, box, 64 * MIB)
+    daemon.await_zygote()
     code = {"python": "print([l for l in open('/proc/self/limits') if 'file size' in l][0])",
             "javascript": "console.log(require('fs').readFileSync('/proc/self/limits', 'utf8').split('\\n').find(l => l.includes('file size')))"}
     r = daemon.request("POST", box_path(box, "/api/execute/code"), {"code": code[language], "language": language})
