@@ -175,3 +175,4 @@ bench: build image
 # Fifty sessions with two hundred commands each: kills, time limits, clients that disconnect. Takes minutes; not part of `make test`.
 soak: build image
 	@ATOLL_SOAK=50x200 ATOLL_SLEEP_SOAK=10000 ATOLL_STORAGE_SOAK=1000 ATOLL_BACKUP_SOAK=210 tests/run integration -k soak
+	@ATOLL_BACKUP_ROUNDS=24 tests/run integration -k every_backup_that_is_ready

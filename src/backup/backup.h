@@ -1,7 +1,7 @@
 /*
  * backup.h - atoll-backup: a process of the daemon's user that does one job and ends.
  *
- *	atoll-backup store [--room=BYTES] [--most=BYTES] ID
+ *	atoll-backup store [--room=BYTES] [--below=BYTES] [--most=BYTES] ID
  *	                             stdin: a stream of btrfs; fd 3: the description, a JSON object on one line. A
  *stream that does not fit a disk of so many bytes is PAYLOAD_TOO_LARGE atoll-backup load ID...      a chain, oldest
  *first; fd 4: the warden's socket for streams atoll-backup list            every manifest; with --sweep what
@@ -71,8 +71,9 @@ struct backup_run {
 	const char *dir; /* for copies of objects that are elsewhere */
 	char **ids;
 	size_t ids_n;
-	uint64_t room; /* of the sandbox; 0: as large as it may be */
-	uint64_t most; /* bytes of the object; 0: any */
+	uint64_t room;	/* of the sandbox; 0: as large as it may be */
+	uint64_t below; /* bytes of the streams that it builds on */
+	uint64_t most;	/* bytes of the object; 0: any */
 	bool sweep;
 };
 int run_store(struct backup_run *r, struct err *e);

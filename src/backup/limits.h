@@ -15,6 +15,7 @@
 /* Of the stream of a sandbox that has `room` bytes: its disk limit, or what it uses if that is more. A stream holds
  * what is on the disk once, but for holes and for blocks that files share more often than the kernel follows (1,024
  * times; 64 times before Linux 6.2). The receiver gives a restore twice the disk and RECEIVE_MORE (cage/limits.h). */
-#define BACKUP_KEPT_MAX(room) ((room) + (room) / 4 + 64ull * MIB) /* without the zeros that are left out */
+#define BACKUP_KEPT_MAX(room)	    ((room) + (room) / 4 + 64ull * MIB) /* without the zeros that are left out */
+#define BACKUP_CHAIN_KEPT_MAX(room) (2 * (room) + 64ull * MIB)		/* with the streams that it builds on */
 #define BACKUP_READ_MAX(room)                                                                                          \
 	(2 * (room) + 1024ull * MIB) /* with them: the kernel writes 1 GB or more of them a second */

@@ -96,7 +96,8 @@ static int take_options(int argc, char **argv, struct backup_run *r)
 	for (; n < argc; n++) {
 		bool sweep = strcmp(argv[n], "--sweep") == 0;
 		r->sweep |= sweep;
-		if (!sweep && !take_bytes(argv[n], "--room=", &r->room) && !take_bytes(argv[n], "--most=", &r->most))
+		if (!sweep && !take_bytes(argv[n], "--room=", &r->room) &&
+			!take_bytes(argv[n], "--below=", &r->below) && !take_bytes(argv[n], "--most=", &r->most))
 			break;
 	}
 	return n;

@@ -58,16 +58,22 @@ static int compress(struct store *s, const char *p, size_t n, bool last, struct 
 	return 0;
 }
 
+/* A chain is received as a whole, into twice the disk. */
+static uint64_t kept_max(const struct backup_run *r)
+{
+	uint64_t all = BACKUP_CHAIN_KEPT_MAX(r->room), left = all > r->below ? all - r->below : 0;
+	return left < BACKUP_KEPT_MAX(r->room) ? left : BACKUP_KEPT_MAX(r->room);
+}
+
 static int check_size(const struct store *s, struct err *e)
 {
 	uint64_t room = s->r->room;
-	if (!room || (s->read <= BACKUP_READ_MAX(room) && s->m.bytes <= BACKUP_KEPT_MAX(room)))
+	if (!room || (s->read <= BACKUP_READ_MAX(room) && s->m.bytes <= kept_max(s->r)))
 		return 0;
 	return err_set(e, ERRC_PAYLOAD_TOO_LARGE,
 		"the files make a stream of more than %llu bytes, and the sandbox has a disk of %llu: holes of files, "
-		"or "
-		"blocks that files share more often than the kernel follows",
-		(unsigned long long)(s->read > BACKUP_READ_MAX(room) ? BACKUP_READ_MAX(room) : BACKUP_KEPT_MAX(room)),
+		"or blocks that files share more often than the kernel follows",
+		(unsigned long long)(s->read > BACKUP_READ_MAX(room) ? BACKUP_READ_MAX(room) : kept_max(s->r)),
 		(unsigned long long)room);
 }
 

@@ -282,8 +282,7 @@ static int limit_files(const struct child *c, struct err *e)
 {
 	if (c->go.bare)
 		return 0;
-	rlim_t n = c->go.limits.disk_bytes * BOX_FILE_SHARE;
-	const struct rlimit size = {n, n};
+	const struct rlimit size = {c->go.file_max, c->go.file_max};
 	return setrlimit(RLIMIT_FSIZE, &size) < 0 ? init_fail(e, "limit the length of files") : 0;
 }
 

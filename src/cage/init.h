@@ -48,6 +48,7 @@ struct init_go {
 	uint32_t bare;	     /* GO: nothing is added to the files: no /workspace */
 	char id[BOX_ID_MAX + 1];
 	struct box_limits limits;
+	uint64_t file_max; /* how long its files may be */
 	uint32_t volumes_n;
 	char volumes[BOX_VOLUMES_MAX][VOLUME_PATH_MAX + 1]; /* their places */
 };

@@ -21,7 +21,7 @@
 #include "proto/errc.h"
 #include "proto/limits.h"
 
-#define WARDEN_MAGIC 0x41545738u /* "ATW8" */
+#define WARDEN_MAGIC 0x41545739u /* "ATW9" */
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* answers with `host` */
@@ -37,7 +37,7 @@ enum warden_op {
 			    the host has no swap */
 	WARDEN_INSPECT,	 /* id; `info` with live usage */
 	WARDEN_LIST,
-	WARDEN_SET_LIMITS, /* id, limits: for a living box */
+	WARDEN_SET_LIMITS, /* id, limits, volume_bytes: for a living box */
 	WARDEN_SOCKETS, /* id, family, count: fresh unconnected TCP sockets of the box's network namespace, non-blocking
 			   and with TCP_NODELAY, passed with the reply; all of them or an error. RESOURCE_BUSY: ask
 			   again */
@@ -68,6 +68,7 @@ enum warden_flag {
 	WARDEN_NO_FUSE = 2,    /* CREATE, FUSE: the box makes no FUSE mounts */
 	WARDEN_KEEP_FILES = 1, /* DESTROY: the box's own layer stays for a later CREATE with the same id */
 	WARDEN_VOLATILE = 4,   /* CREATE: fsync in the box does not wait for the disk */
+	WARDEN_ONLY_FILES = 8, /* SET_LIMITS: `limits` stay as they are, volume_bytes counts */
 };
 
 /* What the kernel lets through to the gate, which decides; without them it refuses at once. */
@@ -152,6 +153,7 @@ struct warden_request {
 	char snapshot[SNAPSHOT_NAME_MAX + 1];
 	char parent[SNAPSHOT_NAME_MAX + 1]; /* SEND */
 	struct box_limits limits;
+	uint64_t volume_bytes; /* CREATE, SET_LIMITS: the limit of the largest volume of the box; 0: it has none */
 	int32_t signal;
 	uint32_t flags;
 	uint32_t family; /* SOCKETS: AF_INET or AF_INET6 */

@@ -20,6 +20,7 @@
 #include "warden/boxes.h"
 #include "warden/closing.h"
 #include "warden/control.h"
+#include "warden/filesize.h"
 #include "warden/limits.h"
 #include "warden/record.h"
 #include "warden/storage/carry.h"
@@ -163,7 +164,8 @@ int box_write_record(const struct box *b, enum record_state state)
 		.fresh = state == RECORD_CREATING && layer_is_new(b),
 		.keep_files = b->layer == LAYER_KEPT,
 		.held = b->held && b->stage == STAGE_RUNNING,
-		.info = b->info};
+		.info = b->info,
+		.volume_bytes = b->volume_bytes};
 	return record_write(b->w->records_dir, &r);
 }
 
@@ -228,6 +230,7 @@ void box_create(struct warden *w, const struct warden_request *rq, struct warden
 	b->info.limits = limits;
 	b->steer = rq->steer;
 	b->volumes_n = rq->volumes_n;
+	b->volume_bytes = rq->volume_bytes;
 	if (rq->volumes_n)
 		b->volumes = memcpy(
 			xcalloc(rq->volumes_n, sizeof *b->volumes), rq->volumes, rq->volumes_n * sizeof *b->volumes);
@@ -377,6 +380,7 @@ static int launch(struct box *b, struct err *e)
 	int mounts[1 + BOX_VOLUMES_MAX];
 	memset(mounts, -1, sizeof mounts);
 	memcpy(go.id, b->info.id, sizeof go.id);
+	go.file_max = filesize_of(b);
 	go.bare = is_staged(b);
 	/* Before the layer is made: the record must be right whenever we are killed. */
 	layer_move(b, has_no_layer(b) ? LAYER_MADE : LAYER_FOUND);
@@ -431,6 +435,7 @@ void box_started(struct box *b)
 	pool_rest(b->w);
 	stage_move(b, STAGE_RUNNING);
 	server_reply(b->w, &b->waiter, NULL, b);
+	locks_box_started(b->w, &b->place->slot);
 	zygote_listen(b->place);
 	zygote_want(b->w, &b->image);
 	warm_rest(b->w);

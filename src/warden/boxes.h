@@ -58,6 +58,7 @@ struct box {
 	struct loop_timer timer;
 	struct loop_task free_task;
 	struct warden_volume *volumes; /* until it starts */
+	uint64_t volume_bytes;	       /* the limit of the largest */
 	uint32_t volumes_n;	       /* BOX_VOLUMES_MAX, without them: an earlier warden started it */
 	struct closing *after;	       /* the mount of its layer that has to end first; NULL: none */
 	struct list node;	       /* of warden.waiting */

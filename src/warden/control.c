@@ -153,10 +153,10 @@ int limits_check(const struct warden_host *offer, struct box_limits *l, struct e
 void control_limits(struct warden *w, const struct warden_request *rq, struct warden_asker who)
 {
 	struct err e;
-	struct box_limits l = rq->limits;
 	struct box *b = control_living(w, rq, &who);
 	if (!b)
 		return;
+	struct box_limits l = rq->flags & WARDEN_ONLY_FILES ? b->info.limits : rq->limits;
 	if (limits_check(&w->offer, &l, &e) < 0) {
 		server_reply(w, &who, &e, NULL);
 		return;
@@ -168,9 +168,11 @@ void control_limits(struct warden *w, const struct warden_request *rq, struct wa
 		server_reply(w, &who, &e, NULL);
 		return;
 	}
-	if (l.disk_bytes != b->info.limits.disk_bytes)
-		filesize_set(w, b->info.slot, l.disk_bytes);
+	uint64_t length = filesize_of(b);
 	b->info.limits = l;
+	b->volume_bytes = rq->volume_bytes;
+	if (filesize_of(b) != length)
+		filesize_set(b);
 	int n = box_write_record(b, RECORD_RUNNING);
 	if (n < 0)
 		err_os(&e, ERRC_INTERNAL_ERROR, -n, "write the sandbox's record");

@@ -30,17 +30,23 @@ static void set_one(void *arg, pid_t pid)
 	p->changed += prlimit(pid, RLIMIT_FSIZE, &want, NULL) == 0;
 }
 
+uint64_t filesize_of(const struct box *b)
+{
+	uint64_t disk = b->info.limits.disk_bytes;
+	return (disk > b->volume_bytes ? disk : b->volume_bytes) * BOX_FILE_SHARE;
+}
+
 /* A process that forks meanwhile may hand on the limit from before: look again until all have it. */
-void filesize_set(struct warden *w, uint32_t slot, uint64_t disk_bytes)
+void filesize_set(const struct box *b)
 {
 	for (unsigned i = 0; i < FILESIZE_PASSES; i++) {
-		struct pass p = {.limit = disk_bytes * BOX_FILE_SHARE};
-		cgroup_each_pid(&w->cgroups, slot, set_one, &p);
+		struct pass p = {.limit = filesize_of(b)};
+		cgroup_each_pid(&b->w->cgroups, b->info.slot, set_one, &p);
 		if (p.denied)
 			log_limited(LOG_WARN,
 				"processes keep their limit of the length of files until their sandbox starts again: "
 				"this host gives the warden no CAP_SYS_RESOURCE",
-				"slot=%u", slot);
+				"slot=%u", b->info.slot);
 		if (!p.changed)
 			return;
 	}

@@ -1,5 +1,6 @@
 /*
- * filesize.h - how long the files of a box may be (RLIMIT_FSIZE): BOX_FILE_SHARE times its disk.
+ * filesize.h - how long the files of a box may be (RLIMIT_FSIZE): BOX_FILE_SHARE times its disk, or the largest of its
+ * volumes if that is larger. The limit belongs to processes, not to places, so it counts in all directories alike.
  *
  * A box gets the limit with its start (cage/init.c), a context with its fork (worker/join.c). This sets another one for
  * all processes of a box that runs. For that the warden needs CAP_SYS_RESOURCE, which some containers do not give it:
@@ -9,6 +10,8 @@
 
 #include "base/base.h"
 
-struct warden;
+struct box;
 
-void filesize_set(struct warden *w, uint32_t slot, uint64_t disk_bytes);
+uint64_t filesize_of(const struct box *b);
+/* For all processes of the box. */
+void filesize_set(const struct box *b);

@@ -1,6 +1,7 @@
 #include "warden/locks.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -70,7 +71,7 @@ _Noreturn static void looker_child(const struct lock_watch *l, int sock)
 	setsid();
 	if (dup2(sock, FD_SOCK) < 0 || sys_close_range(FD_SOCK + 1, ~0u) < 0)
 		_exit(1);
-	locks_look_life(FD_SOCK, l->w->cgroups.name);
+	locks_look_life(FD_SOCK, l->w->cgroups.name, l->table);
 }
 
 static int locks_start(struct lock_watch *l, struct err *e)
@@ -95,8 +96,40 @@ static int locks_start(struct lock_watch *l, struct err *e)
 	return 0;
 }
 
+void locks_box_started(struct warden *w, const struct slot *s)
+{
+	struct locks_table *t = w->locks.table;
+	for (size_t i = 0; i < ARRAY_LEN(t->boxes); i++) {
+		struct locks_box *b = &t->boxes[i];
+		if (atomic_load(&b->serial))
+			continue;
+		b->slot = s->number;
+		b->pid = s->pid;
+		b->start_time = s->start_time;
+		atomic_store(&b->serial, ++t->serials);
+		return;
+	}
+}
+
+void locks_box_ended(struct warden *w, const struct slot *s)
+{
+	struct locks_table *t = w->locks.table;
+	for (size_t i = 0; i < ARRAY_LEN(t->boxes); i++)
+		if (t->boxes[i].slot == s->number)
+			atomic_store(&t->boxes[i].serial, 0);
+}
+
 int locks_watch(struct warden *w, struct err *e)
 {
-	w->locks = (struct lock_watch){.w = w, .sock = -1, .pidfd = -1};
+	struct locks_table *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (t == MAP_FAILED)
+		return err_os(e, ERRC_INTERNAL_ERROR, errno, "share memory with the watch of file locks");
+	w->locks = (struct lock_watch){.w = w, .sock = -1, .pidfd = -1, .table = t};
+	list_each(it, &w->slots)
+	{
+		const struct warden_slot *c = list_entry(it, struct warden_slot, node);
+		if (c->stage == SLOT_TAKEN)
+			locks_box_started(w, &c->slot);
+	}
 	return locks_start(&w->locks, e);
 }

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,12 +41,13 @@ int record_read(int dir, uint32_t slot, struct record *ret)
 	auto_fd int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return -errno;
-	struct record in;
+	struct record in = {0};
 	ssize_t n = fd_read_full(fd, &in, sizeof in);
 	if (n < 0)
 		return (int)n;
-	if (n != (ssize_t)sizeof in || in.magic != RECORD_MAGIC || in.info.slot != slot ||
-		!terminated(in.info.id, sizeof in.info.id) || !terminated(in.info.image, sizeof in.info.image))
+	if ((n != (ssize_t)sizeof in && n != (ssize_t)offsetof(struct record, volume_bytes)) ||
+		in.magic != RECORD_MAGIC || in.info.slot != slot || !terminated(in.info.id, sizeof in.info.id) ||
+		!terminated(in.info.image, sizeof in.info.image))
 		return -EBADMSG;
 	*ret = in;
 	return 0;

@@ -23,6 +23,7 @@ struct record {
 	uint32_t held;	     /* of RUNNING: frozen for a snapshot; a restart lets it go on */
 	uint32_t padding;
 	struct box_info info;
+	uint64_t volume_bytes; /* 0 in the records of earlier versions, which end before it */
 };
 
 /* All return 0 or -errno. */

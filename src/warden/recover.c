@@ -81,6 +81,7 @@ static void adopt(struct recovery *v, const struct record *r, int pidfd)
 	bool frozen = !r->held && cgroup_is_frozen(&v->w->cgroups, r->info.slot);
 	struct box *b = box_restore(restore_slot(v->w, r, pidfd), &r->info, frozen ? STAGE_FROZEN : STAGE_RUNNING);
 	struct err e;
+	b->volume_bytes = r->volume_bytes;
 	b->volumes_n = BOX_VOLUMES_MAX; /* nobody knows: new contexts are as in a box with several */
 	network_adopt(b->place);
 	b->info.no_network = !b->place->network.steered;

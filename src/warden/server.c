@@ -164,6 +164,8 @@ static uint32_t flags_of(uint32_t op)
 		return WARDEN_NO_FUSE | WARDEN_VOLATILE;
 	case WARDEN_FUSE:
 		return WARDEN_NO_FUSE;
+	case WARDEN_SET_LIMITS:
+		return WARDEN_ONLY_FILES;
 	default:
 		return 0;
 	}
@@ -203,6 +205,9 @@ static int check_form(const struct warden_request *rq, struct err *e)
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown flags 0x%x", rq->flags);
 	if (rq->steer & ~(uint32_t)(rq->op == WARDEN_CREATE || rq->op == WARDEN_NETWORK ? WARDEN_STEER_ALL : 0))
 		return err_set(e, ERRC_INVALID_REQUEST, "unknown steering 0x%x", rq->steer);
+	if (rq->volume_bytes > (rq->op == WARDEN_CREATE || rq->op == WARDEN_SET_LIMITS ? BOX_DISK_MAX : 0))
+		return err_set(
+			e, ERRC_INVALID_REQUEST, "no volume has %llu bytes", (unsigned long long)rq->volume_bytes);
 	if (check_volumes(rq, e) < 0)
 		return -1;
 	bool without_id = rq->op == WARDEN_HELLO || rq->op == WARDEN_LIST || rq->op == WARDEN_IMAGES ||

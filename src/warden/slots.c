@@ -138,6 +138,7 @@ static void on_exit_ready(struct loop_io *io, uint32_t events)
 	fd_close(&c->slot.pidfd);
 	warden_slot_move(c, SLOT_ENDED);
 	if (c->box) {
+		locks_box_ended(w, &c->slot);
 		bool exited = si.si_code == CLD_EXITED;
 		box_process_gone(c->box, known, exited ? si.si_status : -1, exited ? 0 : si.si_status);
 		return;

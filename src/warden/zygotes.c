@@ -25,6 +25,7 @@
 #include "proto/noshare.h"
 #include "proto/warm.h"
 #include "proto/zygote.h"
+#include "warden/filesize.h"
 #include "warden/limits.h"
 #include "warden/warden.h"
 
@@ -371,7 +372,7 @@ static int pass_on(struct warden_slot *c, const struct zygote *z, uint32_t seria
 		.serial = serial,
 		.cgroups = (uint32_t)n,
 		.noshare = c->box->volumes_n >= NOSHARE_VOLUMES,
-		.file_max = c->box->info.limits.disk_bytes * BOX_FILE_SHARE};
+		.file_max = filesize_of(c->box)};
 	ssize_t r;
 	if (n < 0 || open_namespaces(c, fds) < 0)
 		r = -errno;

@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
 import shutil
+import signal
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -83,7 +86,30 @@ def test_backups_are_made_and_restored(closed):
     assert closed.request("DELETE", f"/v1/backups/{made.json()['id']}").status == 204
 
 
+def test_the_console_runs_its_self_test(closed):
+    """The daemon's user executes `atoll`."""
+    text = closed.request("POST", "/v1/selftest", timeout=240).text
+    said = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+    assert len(said) > 10 and " 0 failed" in said[-1]["summary"], said
+
+
 def test_the_daemon_runs_the_doctor(closed):
     """It is `atoll`, executed by the daemon's user."""
     report = closed.request("GET", "/v1/doctor").json()
     assert {c["name"]: c["state"] for c in report["checks"]}["programs"] == "ok", report
+
+
+def test_a_shell_takes_the_lines_to_try(closed):
+    """The path has a quote and a blank."""
+    assert closed.interrupt() == 0
+    with open(closed.log_path, "ab") as log, \
+            subprocess.Popen([closed.bin / "atoll", "up"], env=closed.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True) as up:
+        try:
+            lines = dict(re.findall(r"^  (\w+) +(.+)$", "".join(iter(up.stdout.readline, "  stop     Ctrl-C; boxes stay alive\n")), re.M))
+            for line, told in ((lines["try"], "hi\n"), (f"{lines['wrangler']} && echo $WRANGLER_DOCKER_BIN", f"{closed.bin}/atoll-docker\n")):
+                r = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=lib.DEADLINE, check=False)
+                assert (r.returncode, r.stdout, r.stderr) == (0, told, ""), line
+        finally:
+            up.send_signal(signal.SIGINT)
+            assert up.wait(lib.DEADLINE) == 0
+    closed.start()

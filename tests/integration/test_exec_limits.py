@@ -1,5 +1,6 @@
 """Commands in a box that is at its limits: what can still be answered is, and what cannot is said."""
 
+import json
 import time
 from pathlib import Path
 
@@ -76,6 +77,54 @@ def test_a_time_limit_does_not_wait_for_the_processor_time_of_the_box(daemon):
         assert reply.json()["outcome"] == "timeout", reply
         daemon.destroy(f"bomb-{n}")
     assert min(took) < 4, took
+
+
+# Forks as fast as it can; every process leads a session of its own.
+SPLIT = """import os
+while True:
+    try:
+        if os.fork() == 0: os.setsid()
+    except OSError: pass
+"""
+WAYS = {
+    "alone": ("/api/execute", {"command": "exec python3 /tmp/split.py", "timeoutMs": 3000, **ALONE}),
+    "session": ("/api/execute", {"command": "python3 /tmp/split.py", "timeoutMs": 3000, "sessionId": "s"}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_fork_bomb_ends_with_its_time_limit(daemon, way):
+    """The issue's own case: half a CPU, 64 processes. The answer says how long it took, and no process is left."""
+    box = f"split-{way}"
+    path, body = WAYS[way]
+    daemon.request("PUT", box_path(box), {"limits": SMALL})
+    api = Api(daemon, box)
+    api.ok("/api/write", path="/tmp/split.py", content=SPLIT)
+    took = []
+    for _ in range(3):
+        reply = api.call(path, body).json()
+        result = reply.get("context", reply)  # in a session it is an error, as upstream
+        assert result["outcome"] == "timeout", reply
+        took.append(result["duration"])
+        wait_for(lambda: left(daemon, box) == "0\n", "no process of the command is left")
+    assert 3000 <= min(took) <= 3500, took
+    daemon.destroy(box)
+
+
+def left(daemon, box):
+    reply = daemon.request("POST", box_path(box, "/api/execute"), {"command": "pgrep -cf [s]plit.py", **ALONE})
+    return reply.json().get("stdout")
+
+
+def test_a_fork_bomb_in_a_context_ends_with_its_time_limit(daemon, box):
+    """Code is interrupted first, and its worker killed two seconds later."""
+    daemon.request("PUT", box_path(box), {"limits": SMALL})
+    api = Api(daemon, box)
+    reply = api.call("/api/execute/code", {"code": SPLIT, "language": "python", "timeout_ms": 3000})
+    end = json.loads(reply.body.decode().strip().rsplit("data: ", 1)[1])
+    assert end["outcome"] == "timeout" and "after 3000 ms" in end["evalue"], end
+    # The agent, the shell that looks, cat and wc.
+    wait_for(lambda: daemon.execute_alone(box, "cat /proc/[0-9]*/stat 2>/dev/null | wc -l")["stdout"] == "4\n", "no other process is left")
 
 
 FILLS = {

@@ -124,6 +124,25 @@ def test_values_in_heads_of_responses_become_the_placeholder(gate, value):
         assert value not in out and base64.b64encode(f"joe:{value}".encode()).decode() not in out
 
 
+def test_values_in_the_head_of_a_101_become_the_placeholder(gate):
+    """What follows it belongs to another protocol, and passes."""
+    box = new_box(gate, secret(**{"in": PLACES}))
+    out = box.python(f"""
+import socket, ssl
+c = ssl.create_default_context(cafile={str(gate.ca)!r})
+s = c.wrap_socket(socket.create_connection(('two.example', 8443)), server_hostname='two.example')
+s.settimeout(60)
+s.sendall(b'GET /ws?key={PLACE} HTTP/1.1\\r\\nHost: two.example:8443\\r\\nConnection: Upgrade\\r\\nUpgrade: echo\\r\\nX-Key: {PLACE}\\r\\n\\r\\n')
+b = b''
+while b'\\r\\n\\r\\n' not in b: b += s.recv(65536)
+print(b.decode())
+s.sendall(b'bytes')
+assert s.recv(100) == b'bytes'
+""")
+    assert f"X-Length: {len(VALUE)}" in out, "the server has got the value"
+    assert out.startswith("HTTP/1.1 101") and f"X-Shown: {PLACE}" in out and f"X-Target: /ws?key={PLACE}" in out and VALUE not in out, out
+
+
 def test_basic_credentials(gate):
     box = new_box(gate)
     got = ask(box, "/", "-u", f"user:{PLACE}")

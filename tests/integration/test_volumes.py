@@ -7,6 +7,7 @@ from atoll import box_path, wait_for
 from test_restart import VICTIMS
 
 POOL = "volumes are in it"
+ZYGOTE = "contexts in boxes with several volumes"
 
 MIB = 1 << 20
 SIZE = 64 * MIB
@@ -266,6 +267,7 @@ def test_blocks_are_not_shared_between_volumes(daemon, box, volume, context):
         if context == "a command":
             assert run(daemon, box, f"python3 - <<'END'\n{code}\nEND") == "EXDEV EXDEV EXDEV\n"
         else:
+            daemon.await_zygote()
             r = daemon.request("POST", box_path(box, "/api/execute/code"), {"code": code, "language": "python"})
             assert "EXDEV EXDEV EXDEV" in r.text, r
         # Programs copy the bytes, and the volume pays for them.
@@ -274,6 +276,21 @@ def test_blocks_are_not_shared_between_volumes(daemon, box, volume, context):
     finally:
         daemon.destroy(box)
         delete(daemon, other)
+
+
+def test_a_context_of_the_next_warden_shares_no_blocks(own_daemon):
+    """It does not know how many volumes the box has."""
+    for name in ("one", "two"):
+        make(own_daemon, name)
+    made(own_daemon, "several", ("one", "/v"), ("two", "/w"))
+    run(own_daemon, "several", "head -c 4000000 /dev/urandom > /v/f")
+    own_daemon.await_zygote()
+    before = own_daemon.zygotes_started()
+    own_daemon.kill_warden()
+    own_daemon.await_warden()
+    own_daemon.await_zygote(before)
+    r = own_daemon.request("POST", box_path("several", "/api/execute/code"), {"code": SHARE % "/v/f", "language": "python"})
+    assert "EXDEV EXDEV EXDEV" in r.text, r
 
 
 # ---- life

@@ -4,7 +4,7 @@
     /sse          an event every time a byte of the request's body comes
     /shown        answers with all that it was sent in its own head: reason, headers, 103, trailer
     /redirect     302 to the X-To header
-    /ws           101 and echoes bytes
+    /ws           101 with the target and X-Key in its head; echoes bytes
     /slow         reads the body only after the client has got 100-continue
 """
 import hashlib
@@ -45,6 +45,10 @@ class Echo(http.server.BaseHTTPRequestHandler):
         self.send_response(101)
         self.send_header("Connection", "upgrade")
         self.send_header("Upgrade", self.headers.get("Upgrade", "echo"))
+        self.send_header("X-Target", self.path)
+        if "X-Key" in self.headers:
+            self.send_header("X-Shown", self.headers["X-Key"])
+            self.send_header("X-Length", str(len(self.headers["X-Key"])))
         self.end_headers()
         while piece := self.connection.recv(65536):
             self.connection.sendall(piece)

@@ -28,13 +28,13 @@ def limit(name):
 
 VOLUME = limit("VOLUME_NAME_MAX") + 1 + limit("VOLUME_PATH_MAX") + 1 + 4
 TAIL = -(-max(limit("BOX_VOLUMES_MAX") * VOLUME, limit("WARDEN_PEM_MAX") + 1) // 8) * 8  # the volumes, or a certificate
-REQUEST = struct.Struct(f"=IIQ64s64s64s64sQIIQiIIIII{TAIL}s")
+REQUEST = struct.Struct(f"=IIQ64s64s64s64sQIIQQiIIIII{TAIL}s")
 CODE_AT = 24  # struct err in the reply: its code
 MIB = 1 << 20
 
 
-def record(op=CREATE, id=b"w", image=b"default", mem=512 * MIB, cpu=1000, pids=256, disk=0, signal=0, flags=0, magic=MAGIC, seq=7):
-    return REQUEST.pack(magic, op, seq, id, image, b"", b"", mem, cpu, pids, disk, signal, flags, 0, 0, 0, 0, b"")
+def record(op=CREATE, id=b"w", image=b"default", mem=512 * MIB, cpu=1000, pids=256, disk=0, signal=0, flags=0, magic=MAGIC, seq=7, volume=0):
+    return REQUEST.pack(magic, op, seq, id, image, b"", b"", mem, cpu, pids, disk, volume, signal, flags, 0, 0, 0, 0, b"")
 
 
 def connect(daemon):
@@ -106,6 +106,8 @@ def test_bad_records(watched):
     assert ask(watched, good) == 0
     assert ask(watched, record(op=INSPECT, id=b"before", magic=MAGIC ^ 1)) != 0
     assert ask(watched, record(op=INSPECT, id=b"before", flags=0x80000000)) != 0
+    assert ask(watched, record(op=INSPECT, id=b"before", volume=1)) != 0
+    assert ask(watched, record(op=SET_LIMITS, id=b"before", volume=(1 << 50) + 1)) != 0
     for op in (0, 99, 99, 100, 2**32 - 1):
         assert ask(watched, record(op=op, id=b"before")) != 0, op
     for data in (b"x", good[:-1], good + b"x", good * 2, b"\0" * len(good), b"\xff" * 4000):

@@ -108,10 +108,14 @@ static const char *scheme(void)
 	return cert && *cert ? "https" : "http";
 }
 
-/* What a shell needs around a path with blanks. */
-static const char *quote_for(const char *path)
+/* One word for a shell, quoted if it needs to be. */
+static void print_word(const char *start, const char *path, const char *end)
 {
-	return strpbrk(path, " \t$&;()<>|*?#!\"\\`") ? "'" : "";
+	bool quoted = strpbrk(path, " \t\n$&;()<>|*?#!~[]{}=%'\"\\`") != NULL;
+	printf("%s%s", quoted ? "'" : "", start);
+	for (const char *c = path; *c; c++)
+		printf(*c == '\'' ? "'\\''" : "%c", *c);
+	printf("%s%s", end, quoted ? "'" : "");
 }
 
 /* The two lines that a project for Cloudflare needs, to be pasted into a shell. */
@@ -123,9 +127,11 @@ static void print_wrangler(const struct up *u)
 	char *slash = strrchr(path, '/');
 	if (slash)
 		*slash = 0;
-	const char *q = quote_for(path), *r = quote_for(u->place.run);
-	printf("  wrangler export WRANGLER_DOCKER_BIN=%s%s/atoll-docker%s\n", q, path, q);
-	printf("           export DOCKER_HOST=%sunix://%s/docker.sock%s\n", r, u->place.run, r);
+	printf("  wrangler export WRANGLER_DOCKER_BIN=");
+	print_word("", path, "/atoll-docker");
+	printf("\n           export DOCKER_HOST=");
+	print_word("unix://", u->place.run, "/docker.sock");
+	printf("\n");
 }
 
 /* `link` signs a browser in to the console, once; it may be empty. */
@@ -137,11 +143,14 @@ static void print_ready(struct up *u, struct str link)
 		(double)(clock_ms() - u->began) / 1000);
 	printf("  address  %s://%s and unix:%s/atoll.sock\n", scheme(), u->sockets.address, p->run);
 	printf("  token    %s/token (the unix socket needs none)\n", p->data);
-	const char *q = quote_for(u->c->self), *r = quote_for(p->run);
 	printf("  try      ");
-	if (own_run)
-		printf("ATOLL_RUN=%s%s%s ", r, p->run, r);
-	printf("%s%s%s exec hello -- echo hi\n", q, u->c->self, q);
+	if (own_run) {
+		printf("ATOLL_RUN=");
+		print_word("", p->run, "");
+		printf(" ");
+	}
+	print_word("", u->c->self, "");
+	printf(" exec hello -- echo hi\n");
 	if (link.n)
 		printf("  console  %.*s (works once, for five minutes)\n", STR_ARG(link));
 	print_wrangler(u);

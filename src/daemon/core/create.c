@@ -396,7 +396,7 @@ void sandbox_create(struct sandbox *s)
 		.steer = network_steer(&s->daemon->network, s->spec.network)};
 	/* Zeroes behind the text: the warden checks. */
 	snprintf(r.image, sizeof r.image, "%s", s->spec.image);
-	volumes_ask(s->spec.settings, &r);
+	volumes_ask(s->daemon, s->spec.settings, &r);
 	s->box = PART_ASKED;
 	sandbox_ask(s, &r, on_made, NULL);
 	write_row(s);

@@ -147,7 +147,9 @@ static void set_limits(struct changing *c)
 	struct sandbox *s = c->op.sandbox;
 	if (!changes_limits(c) || !has_box(s) || !warden_client_is_up(c->op.daemon->warden))
 		return set_network(c);
-	struct warden_request q = {.op = WARDEN_SET_LIMITS, .limits = c->after.limits};
+	struct warden_request q = {.op = WARDEN_SET_LIMITS,
+		.limits = c->after.limits,
+		.volume_bytes = volumes_largest(s->daemon, c->after.settings)};
 	sandbox_ask(s, &q, on_limits_set, c);
 }
 

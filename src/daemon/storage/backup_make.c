@@ -182,6 +182,17 @@ static uint64_t room_of(const struct backup_making *m)
 	return backup_job_room(m->b->daemon, used > limit ? used : limit);
 }
 
+/* Bytes of the streams that a restore receives before that of `b`. */
+static uint64_t bytes_below(const struct backup *b)
+{
+	uint64_t bytes = 0;
+	for (uint64_t i = 0; b && *b->parent && i < BACKUP_CHAIN_MAX; i++) {
+		b = backup_find_any(b->daemon, b->parent);
+		bytes += b ? b->bytes : 0;
+	}
+	return bytes;
+}
+
 static void describe(const struct backup *b, struct buf *out)
 {
 	struct json_writer w = json_writer(out);
@@ -205,8 +216,8 @@ static void describe(const struct backup *b, struct buf *out)
 static void on_stream(void *arg, const struct warden_answer *a)
 {
 	struct backup_making *m = arg;
-	char room[40], most[40];
-	const char *const args[] = {room, most, m->b->id};
+	char room[40], below[40], most[40];
+	const char *const args[] = {room, below, most, m->b->id};
 	auto_buf struct buf text = {0};
 	struct err e;
 	if (a->err || m->cancelled)
@@ -217,6 +228,7 @@ static void on_stream(void *arg, const struct warden_answer *a)
 	}
 	describe(m->b, &text);
 	snprintf(room, sizeof room, "--room=%llu", (unsigned long long)room_of(m));
+	snprintf(below, sizeof below, "--below=%llu", (unsigned long long)bytes_below(m->b));
 	m->b->size = 0;
 	snprintf(most, sizeof most, "--most=%llu", (unsigned long long)left_for(m->b->daemon, m->b->sandbox));
 	const struct job_task t = {.program = "atoll-backup",

@@ -236,6 +236,18 @@ static void on_row(void *arg, const struct err *e)
 	work_end(k, e);
 }
 
+/* How long files in a box may be follows its volumes. */
+static void tell_size(void *arg, const struct sandbox *s, struct str name)
+{
+	const struct volume *v = arg;
+	if (!str_eq_c(name, v->name) || (s->state != SB_RUNNING && s->state != SB_ASLEEP))
+		return;
+	const struct warden_request q = {.op = WARDEN_SET_LIMITS,
+		.flags = WARDEN_ONLY_FILES,
+		.volume_bytes = volumes_largest(v->daemon, s->spec.settings)};
+	sandbox_ask(map_get(&v->daemon->boxes, str_of(s->id)), &q, NULL, NULL);
+}
+
 static void on_made(void *arg, const struct warden_answer *a)
 {
 	struct work *k = arg;
@@ -244,7 +256,10 @@ static void on_made(void *arg, const struct warden_answer *a)
 	if (a->err)
 		return work_end(k, a->err);
 	take_used(k, a);
+	bool resized = v->ready && v->size != k->size;
 	v->size = k->size;
+	if (resized)
+		each_use(v->daemon, tell_size, v);
 	snprintf(value, sizeof value, "{\"size\":%llu}", (unsigned long long)k->size);
 	struct store_item item = {
 		.kind = KIND, .key = v->name, .sandbox = "", .created_ms = v->created_ms, .value = value};
@@ -400,8 +415,24 @@ bool volumes_same(const char *a, const char *b)
 	return strcmp(one, two) == 0;
 }
 
-void volumes_ask(const char *settings, struct warden_request *r)
+uint64_t volumes_largest(const struct daemon *d, const char *settings)
 {
+	const struct json *list;
+	struct str name = STR_NULL;
+	uint64_t largest = 0;
+	auto_json struct json_doc *doc = settings_get(settings, "volumes", &list);
+	json_each(it, list)
+	{
+		const struct volume *v =
+			json_read_str(it, "name", &name, NULL) == 0 ? map_get(&d->volumes, name) : NULL;
+		largest = v && v->size > largest ? v->size : largest;
+	}
+	return largest;
+}
+
+void volumes_ask(const struct daemon *d, const char *settings, struct warden_request *r)
+{
+	r->volume_bytes = volumes_largest(d, settings);
 	const struct json *list;
 	auto_json struct json_doc *doc = settings_get(settings, "volumes", &list);
 	json_each(it, list)

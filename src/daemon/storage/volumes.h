@@ -61,4 +61,6 @@ int volumes_check_known(const struct daemon *d, const char *settings, struct err
 bool volumes_of_builds(const char *settings);
 bool volumes_same(const char *a, const char *b);
 /* The volumes of a WARDEN_CREATE. */
-void volumes_ask(const char *settings, struct warden_request *r);
+void volumes_ask(const struct daemon *d, const char *settings, struct warden_request *r);
+/* The size of the largest one; 0: there is none. */
+uint64_t volumes_largest(const struct daemon *d, const char *settings);
