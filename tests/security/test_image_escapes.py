@@ -1,4 +1,5 @@
 """A build and an import that try to reach the host: nothing outside of the image may change, and nothing of the host may be seen."""
+import http.client
 import io
 import os
 import re
@@ -10,6 +11,7 @@ import tarfile
 import pytest
 from atoll import box_path, wait_for
 from boxapi import check_error
+from events import Events
 from imagelib import (ENDLESS, begin_build, build, built, events, image_instance, import_error, import_image, names, no_work_left, own, run, shell_tree,
                       step_box, tar_of)
 
@@ -214,6 +216,47 @@ HIDDEN = [("GET", ""), ("DELETE", ""), ("PUT", ""), ("POST", "/api/execute"), ("
           ("POST", "/restore"), ("POST", "/replace")]
 
 
+def unseen(atoll, box, volume):
+    """Neither a list nor a record nor a number that a client reads knows this box; the only one that it knows is `mine`."""
+    assert atoll.boxes() == ["mine"] and atoll.request("GET", "/v1/sandboxes").json()["total"] == 1
+    for path in ("/v1/events", "/v1/audit", "/v1/approvals", "/metrics", "/v1/volumes", f"/v1/volumes/{volume}"):
+        assert box not in atoll.request("GET", path).text, path
+    metrics = atoll.request("GET", "/metrics").text
+    assert sum(int(n) for n in re.findall(r"^atoll_sandboxes\{.*\} (\d+)$", metrics, re.M)) == 1
+    assert sum(atoll.request("GET", "/v1/health").json()["sandboxes"].values()) == 1
+    connection = http.client.HTTPConnection(*atoll.address.rsplit(":", 1), timeout=60)
+    connection.request("GET", "/v1/events?follow=1", headers={"Authorization": f"Bearer {atoll.token}"})
+    with Events(connection, connection.getresponse()) as stream:
+        usage = stream.until(lambda e: e["type"] == "usage" and e["samples"])[-1]
+    assert [s["sandbox"] for s in usage["samples"]] == ["mine"]
+
+
+def test_boxes_of_builds_are_in_no_list_and_no_number(atoll):
+    """Not even after a restart of the daemon, until it has removed those whose jobs are gone; the image service sees them."""
+    box, volume = "image-1-" + "0" * 32, "atoll.build.cache.seen"
+    assert atoll.request("PUT", box_path("mine"), {}).status == 201
+    assert own(atoll, "POST", f"/v1/volumes/{volume}", {}).status == 201
+    settings = {"volumes": [{"name": volume, "path": "/c"}], "network": {"mode": "list", "ask": True}}
+    assert own(atoll, "PUT", box_path(box), settings).status == 201
+    try:
+        # A question of such a box, too, is for the image service alone.
+        assert own(atoll, "POST", box_path(box, "/api/execute"), {"command": "(wget -q http://198.51.100.7/ &) </dev/null >/dev/null 2>&1"}).status == 200
+        asked = wait_for(lambda: own(atoll, "GET", "/v1/approvals").json()["approvals"], "the box's question")[0]
+        assert asked["sandbox"] == box
+        answer = {"decision": "allow"}
+        check_error(atoll.request("POST", f"/v1/approvals/{asked['id']}", answer), "APPROVAL_NOT_FOUND", 404)
+        assert box in own(atoll, "GET", f"/v1/volumes/{volume}").json()["usedBy"]
+        unseen(atoll, box, volume)
+        assert own(atoll, "POST", f"/v1/approvals/{asked['id']}", {"decision": "deny"}).status == 200
+        atoll.kill_daemon()
+        unseen(atoll, box, volume)
+    finally:
+        assert own(atoll, "DELETE", box_path(box)).status in (204, 404)
+        assert atoll.request("DELETE", box_path("mine")).status == 204
+        assert atoll.request("DELETE", f"/v1/volumes/{volume}").status == 200
+    assert box not in atoll.request("GET", "/v1/audit").text
+
+
 def test_boxes_of_builds_are_out_of_reach_of_clients(atoll):
     """A build's secret was read, and a cached step poisoned, by an exec in its box."""
     assert atoll.request("PUT", box_path("mine"), {}).status == 201
@@ -222,7 +265,8 @@ def test_boxes_of_builds_are_out_of_reach_of_clients(atoll):
         box = step_box(atoll)
         assert re.fullmatch(r"image-\d+-[0-9a-f]{32}", box)
         assert atoll.boxes() == ["mine"] and atoll.request("GET", "/v1/sandboxes").json()["total"] == 1
-        assert box not in atoll.request("GET", "/v1/events").text
+        for path in ("/v1/events", "/v1/audit", "/metrics"):
+            assert box not in atoll.request("GET", path).text, path
         body = {"command": "cat /secret", "ids": ["x"], "from": {"sandbox": "mine"}, "port": 8000}
         for unix, token in ((True, False), (False, True)):
             for method, rest in HIDDEN:

@@ -112,7 +112,7 @@ int sandbox_fill(struct daemon *d, const struct sandbox_filling *what, struct er
 		return -1;
 	api_spec_free(&s->spec);
 	api_spec_copy(&s->spec, what->spec);
-	s->work = sandbox_settings_work(what->spec->settings);
+	sandbox_set_work(s, sandbox_settings_work(what->spec->settings));
 	struct fill *f = fill_new(s, what->snapshot, what->on_done, what->arg);
 	sandbox_op_begin(s, OP_FILL);
 	s->row = PART_ASKED;

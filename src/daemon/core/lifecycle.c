@@ -104,7 +104,7 @@ static void hand_waiters_on(struct sandbox *old)
 	struct sandbox *s = sandbox_add(old->daemon, old->id, SB_CREATING, &e);
 	if (!s)
 		return sandbox_fail_waiters(old, WAIT_RUNNING, &e);
-	s->work = old->work;
+	sandbox_set_work(s, old->work);
 	while (!list_empty(&old->waiters)) {
 		struct sandbox_waiter *w = list_entry(old->waiters.next, struct sandbox_waiter, node);
 		list_del(&w->node);
@@ -274,7 +274,7 @@ int sandbox_wait_id(struct daemon *d, const char *id, struct sandbox_waiter *w, 
 	s = sandbox_add(d, id, SB_CREATING, e);
 	if (!s)
 		return -1;
-	s->work = w->change && sandbox_settings_work(w->change->settings_changes);
+	sandbox_set_work(s, w->change && sandbox_settings_work(w->change->settings_changes));
 	return sandbox_wait(s, w, e);
 }
 

@@ -39,7 +39,7 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 	free(s->spec.settings);
 	s->spec.network = xstrdup(row->network);
 	s->spec.settings = xstrdup(row->settings);
-	s->work = sandbox_settings_work(row->settings);
+	sandbox_set_work(s, sandbox_settings_work(row->settings));
 	s->spec.env = xstrdup(row->env);
 	s->spec.labels = xstrdup(row->labels);
 	return 0;

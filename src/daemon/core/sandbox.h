@@ -131,6 +131,7 @@ void sandbox_write_state(const struct sandbox *s);
 /* The settings have the note that makes a sandbox one of the image service. */
 #define SANDBOX_WORK ".work"
 bool sandbox_settings_work(const char *settings);
+void sandbox_set_work(struct sandbox *s, bool work);
 /* False once it is destroyed: it has left the table. */
 static inline bool sandbox_exists(const struct sandbox *s)
 {

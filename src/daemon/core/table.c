@@ -45,6 +45,20 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	return s;
 }
 
+/* Boxes of builds are counted apart: the numbers of states are for clients. */
+static void count(const struct sandbox *s, bool in)
+{
+	size_t *n = s->work ? &s->daemon->work_n : &s->daemon->by_state[s->state];
+	*n += in ? 1 : (size_t)-1;
+}
+
+void sandbox_set_work(struct sandbox *s, bool work)
+{
+	count(s, false);
+	s->work = work;
+	count(s, true);
+}
+
 bool sandbox_settings_work(const char *settings)
 {
 	return settings && settings_bool(settings, SANDBOX_WORK, false);
@@ -132,7 +146,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 {
 	struct daemon *d = s->daemon;
 	INVARIANT(state_move_allowed(s->state, to));
-	d->by_state[s->state]--;
+	count(s, false);
 	if (s->state == SB_RUNNING) {
 		http_client_forget(d->client, &s->agent);
 		dial_drop(s);
@@ -159,7 +173,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 		INVARIANT(s->refs > 0);
 		return;
 	}
-	d->by_state[to]++;
+	count(s, true);
 	if (to == SB_RUNNING)
 		s->last_used = loop_now(d->loop);
 	sandbox_set_idle(s);

@@ -109,7 +109,7 @@ void handle_approvals(struct daemon_request *r)
 		return daemon_request_answered(r, 200);
 	}
 	json_object_begin(&w);
-	approvals_write(r->daemon, &w);
+	approvals_write(r->daemon, caller_is_own(&r->caller), &w);
 	json_object_end(&w);
 	daemon_request_json(r, 200, buf_str(&out));
 }

@@ -104,6 +104,8 @@ static void take(struct round *r, struct sandbox *s, const struct box_info *info
 	if (info->oom_kills > s->usage->oom_kills)
 		events_oom(s);
 	s->usage->oom_kills = info->oom_kills;
+	if (s->work)
+		return; /* no client sees boxes of builds */
 	json_object_begin(&r->w);
 	json_member_cstr(&r->w, "sandbox", s->id);
 	sample_write(&r->w, &sample);
@@ -138,7 +140,7 @@ static void round_next(struct round *r)
 {
 	while (r->at < r->n && warden_client_is_up(r->daemon->warden)) {
 		struct sandbox *s = r->v[r->at++];
-		if (s->state == SB_RUNNING)
+		if (s->state == SB_RUNNING && (r->keep || !s->work))
 			return sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_inspected, r);
 		sandbox_unref(s);
 	}

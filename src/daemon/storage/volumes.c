@@ -121,19 +121,20 @@ static void count_users(struct daemon *d)
 struct users {
 	struct json_writer *w;
 	const struct volume *volume;
+	bool own;
 	size_t shown;
 };
 
 static void show_user(void *arg, const struct sandbox *s, struct str name)
 {
 	struct users *u = arg;
-	if (str_eq_c(name, u->volume->name) && u->shown++ < VOLUME_USERS_SHOWN)
+	if (str_eq_c(name, u->volume->name) && (u->own || !s->work) && u->shown++ < VOLUME_USERS_SHOWN)
 		json_cstr(u->w, s->id);
 }
 
-void volume_write_users(struct json_writer *w, const struct volume *v)
+void volume_write_users(struct json_writer *w, const struct volume *v, bool own)
 {
-	struct users u = {.w = w, .volume = v};
+	struct users u = {.w = w, .volume = v, .own = own};
 	json_key(w, "usedBy");
 	json_array_begin(w);
 	each_use(v->daemon, show_user, &u);

@@ -47,8 +47,8 @@ void volume_measure(struct volume *v, volume_on_done on_done, void *arg);
 void volume_write(struct json_writer *w, const struct volume *v);
 /* "volumes": [ … ], sorted by name. */
 void volumes_list(struct daemon *d, struct json_writer *w);
-/* "usedBy": [ … ]: the ids of at most VOLUME_USERS_SHOWN sandboxes. */
-void volume_write_users(struct json_writer *w, const struct volume *v);
+/* "usedBy": [ … ]: the ids of at most VOLUME_USERS_SHOWN sandboxes; boxes of builds only if `own`. */
+void volume_write_users(struct json_writer *w, const struct volume *v, bool own);
 
 /* ---- of a sandbox ---- */
 
