@@ -301,6 +301,8 @@ def test_a_sandbox_with_such_an_id_goes_on(atoll):
     try:
         assert atoll.boxes() == ["docker-old"]
         assert atoll.execute("docker-old", "echo hi")["stdout"] == "hi\n"
+        check_error(atoll.request("POST", box_path("docker-old", "/fork"), {"count": 1}), "RESERVED_SANDBOX_ID", 400)
+        assert atoll.boxes() == ["docker-old"]
         assert atoll.request("PUT", box_path("docker-old"), {"labels": {"a": "b"}}).status == 200
     finally:
         assert atoll.request("DELETE", box_path("docker-old")).status == 204
@@ -321,6 +323,22 @@ def test_volumes_of_builds_are_none_of_a_clients(atoll):
     assert check_error(reply, "VALIDATION_FAILED", 400)["context"]["validationErrors"][0]["field"] == "volumes"
     assert atoll.boxes() == []
     assert atoll.request("DELETE", f"/v1/volumes/{cache}").status == 200
+
+
+def test_a_sandbox_keeps_the_volumes_of_builds_that_it_has_and_no_more(atoll):
+    names = [f"atoll.build.cache.{c}" for c in "ab"]
+    volumes = [{"name": name, "path": f"/{name[-1]}"} for name in names]
+    for name in names:
+        assert own(atoll, "POST", f"/v1/volumes/{name}", {}).status == 201
+    assert own(atoll, "PUT", box_path("older"), {"volumes": volumes[:1]}).status == 201
+    try:
+        assert atoll.request("PUT", box_path("older"), {"volumes": volumes[:1]}).status == 200
+        for wanted in (volumes, volumes[1:]):
+            check_error(atoll.request("PUT", box_path("older"), {"volumes": wanted}), "VALIDATION_FAILED", 400)
+    finally:
+        assert atoll.request("DELETE", box_path("older")).status == 204
+        for name in names:
+            assert atoll.request("DELETE", f"/v1/volumes/{name}").status == 200
 
 
 def token_of(atoll, name):

@@ -387,14 +387,27 @@ int volumes_check_known(const struct daemon *d, const char *settings, struct err
 	return 0;
 }
 
-bool volumes_of_builds(const char *settings)
+static bool has_name(const struct json *list, struct str wanted)
 {
-	const struct json *list;
 	struct str name = STR_NULL;
-	auto_json struct json_doc *doc = settings_get(settings, "volumes", &list);
 	json_each(it, list)
 	{
-		if (json_read_str(it, "name", &name, NULL) == 0 && volume_name_is_given(name))
+		if (json_read_str(it, "name", &name, NULL) == 0 && str_eq(name, wanted))
+			return true;
+	}
+	return false;
+}
+
+bool volumes_add_builds(const char *had, const char *settings)
+{
+	const struct json *list, *before;
+	struct str name = STR_NULL;
+	auto_json struct json_doc *doc = settings_get(settings, "volumes", &list);
+	auto_json struct json_doc *old = settings_get(had, "volumes", &before);
+	json_each(it, list)
+	{
+		if (json_read_str(it, "name", &name, NULL) == 0 && volume_name_is_given(name) &&
+			!has_name(before, name))
 			return true;
 	}
 	return false;

@@ -57,9 +57,9 @@ int volumes_check_setting(const struct json *value, struct err *e);
 /* The first volume of the setting that there is none of: NOT_FOUND. */
 int volumes_check_known(const struct daemon *d, const char *settings, struct err *e);
 /* Whether two settings name the same volumes. */
-/* Whether the settings name a volume of builds. */
-bool volumes_of_builds(const char *settings);
 bool volumes_same(const char *a, const char *b);
+/* Whether `settings` name a volume of builds that `had` do not. */
+bool volumes_add_builds(const char *had, const char *settings);
 /* The volumes of a WARDEN_CREATE. */
 void volumes_ask(const struct daemon *d, const char *settings, struct warden_request *r);
 /* The size of the largest one; 0: there is none. */
