@@ -297,20 +297,23 @@ void approvals_lost(struct daemon *d)
 	}
 }
 
-void approvals_write(const struct daemon *d, bool own, struct json_writer *w)
+void approvals_ids(const struct daemon *d, void (*each)(void *arg, const char *id), void *arg)
 {
-	json_key(w, "approvals");
-	json_array_begin(w);
-	list_each(it, &d->approvals->list)
-	{
-		const struct approval *a = list_entry(it, struct approval, node);
-		if (a->taken || (a->work && !own))
-			continue;
-		json_object_begin(w);
-		write_members(w, a);
-		json_object_end(w);
-	}
-	json_array_end(w);
+	list_each(it, &d->approvals->list) each(arg, list_entry(it, struct approval, node)->id);
+}
+
+void approvals_write(const struct daemon *d, const char *id, bool own, struct json_writer *w)
+{
+	const struct approval *a = find(d, id);
+	if (!a || a->taken || (a->work && !own))
+		return;
+	json_object_begin(w);
+	write_members(w, a);
+	json_object_end(w);
+}
+
+void approvals_write_always(const struct daemon *d, struct json_writer *w)
+{
 	json_key(w, "always");
 	json_array_begin(w);
 	list_each(it, &d->approvals->kept)
