@@ -39,6 +39,8 @@ struct daemon {
 	struct loop_timer token_timer; /* the next token ends */
 
 	struct map boxes;	    /* id → struct sandbox, all but the destroyed ones */
+	struct list running;	    /* those of them that run */
+	struct map volume_users;    /* name of a volume → who uses it: core/uses.h */
 	struct map tunnels;	    /* label of the host → struct tunnel */
 	size_t by_state[SB_STATES]; /* without boxes of builds … */
 	size_t work_n;		    /* … which are so many */

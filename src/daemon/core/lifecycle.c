@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "daemon/core/sandbox.h"
+#include "daemon/core/uses.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "proto/limits.h"
@@ -149,6 +150,7 @@ static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 	if (w->change && !s->has_files) {
 		s->wished = true;
 		api_change_apply(w->change, &s->spec);
+		uses_note(s);
 		if (w->change->no_image.code)
 			return sandbox_create_refused(s, &w->change->no_image);
 	}
@@ -239,8 +241,10 @@ static void on_deadline(struct loop_timer *t)
 	/* A sandbox that the warden has told nothing of yet may have files. */
 	bool wished =
 		w->change && !s->has_files && s->state == SB_CREATING && s->op == OP_NONE && s->view != VIEW_UNSEEN;
-	if (wished)
+	if (wished) {
 		api_change_apply(w->change, &s->spec);
+		uses_note(s);
+	}
 	waiter_release(w, &e);
 	if (wished && list_empty(&s->waiters))
 		sandbox_set_failed(s, &e);

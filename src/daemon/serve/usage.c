@@ -147,6 +147,20 @@ static void round_next(struct round *r)
 	round_end(r);
 }
 
+static void take_running(struct round *r)
+{
+	struct list *running = &r->daemon->running;
+	size_t n = 0;
+	list_each(it, running) n++;
+	r->v = xcalloc(n + 1, sizeof(struct sandbox *));
+	list_each(it, running)
+	{
+		struct sandbox *s = list_entry(it, struct sandbox, running);
+		sandbox_ref(s);
+		r->v[r->n++] = s;
+	}
+}
+
 static void on_due(struct loop_timer *t)
 {
 	struct usage *u = container_of(t, struct usage, timer);
@@ -160,9 +174,7 @@ static void on_due(struct loop_timer *t)
 	r->usage = u;
 	r->daemon = d;
 	r->keep = keep;
-	r->v = sandbox_sorted(d, "", &r->n);
-	for (size_t i = 0; i < r->n; i++)
-		sandbox_ref(r->v[i]);
+	take_running(r);
 	r->w = json_writer(&r->out);
 	json_object_begin(&r->w);
 	json_member_cstr(&r->w, "type", "usage");

@@ -25,7 +25,6 @@ struct volume {
 	bool ready; /* it has a row */
 	bool busy;  /* being made, resized or deleted */
 	bool dropping;
-	size_t users; /* sandboxes that name it, as counted last */
 };
 
 /* Reads the rows. Before store_start. */
