@@ -1,15 +1,18 @@
 """A build and an import that try to reach the host: nothing outside of the image may change, and nothing of the host may be seen."""
+import grp
 import http.client
 import io
+import json
 import os
 import re
 import shutil
 import stat
 import subprocess
+import sys
 import tarfile
 
 import pytest
-from atoll import box_path, wait_for
+from atoll import DEADLINE, box_path, wait_for
 from boxapi import check_error
 from events import Events
 from imagelib import (ENDLESS, begin_build, build, built, events, image_instance, import_error, import_image, names, no_work_left, own, run, shell_tree,
@@ -366,3 +369,37 @@ def test_each_token_has_caches_and_cached_steps_of_its_own(atoll):
     assert "cached" in {e["type"] for e in found}  # root's own
     for who in ("ann", "bob"):
         assert atoll.request("DELETE", f"/v1/tokens/{who}").status in (200, 204)
+
+
+AS_USER = """
+import socket, sys
+body = sys.stdin.buffer.read()
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b"POST /v1/images/build?tag=%s HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\nContent-Length: %d\\r\\n\\r\\n"
+          % (sys.argv[2].encode(), len(body)) + body)
+while piece := s.recv(65536):
+    sys.stdout.buffer.write(piece)
+"""
+
+
+def build_as(atoll, uid, tag, context):
+    """The kinds of events of a build that a user of the group `atoll` asks for over the unix socket."""
+    r = subprocess.run([sys.executable, "-c", AS_USER, atoll.socket, tag], input=context, capture_output=True, check=False, timeout=DEADLINE,
+                       user=uid, group=grp.getgrnam("atoll").gr_gid, extra_groups=[], cwd="/")
+    assert r.returncode == 0 and b"HTTP/1.1 200 " in r.stdout, r
+    found = [json.loads(line) for line in re.findall(rb"^data: (.*?)\r?$", r.stdout, re.M)]
+    assert found[-1]["type"] == "done", found[-1]
+    return {e["type"] for e in found}
+
+
+def test_each_user_of_the_socket_has_caches_and_cached_steps_of_its_own(atoll):
+    """Users of the group are told apart by the kernel's word for their connection; root is an owner of its own."""
+    text = "FROM default\nRUN --mount=type=cache,id=users,target=/c cat /c/f; date +%N > /c/f\n"
+    context = tar_of([("Dockerfile", text.encode(), {})])
+    before = {v["name"] for v in atoll.request("GET", "/v1/volumes").json()["volumes"]}
+    first, second = 54321, 54322
+    for uid, cached in ((first, False), (second, False), (0, False), (first, True), (second, True), (0, True)):
+        assert ("cached" in build_as(atoll, uid, f"by-{uid}", context)) == cached, uid
+    made = {v["name"] for v in atoll.request("GET", "/v1/volumes").json()["volumes"]} - before
+    assert len(made) == 3 and all(name.startswith("atoll.build.cache.") for name in made), made
