@@ -38,12 +38,15 @@ struct daemon {
 	struct list token_requests;    /* under way, of named tokens: route/tokens_api.c */
 	struct loop_timer token_timer; /* the next token ends */
 
-	struct map boxes;   /* id → struct sandbox, all but the destroyed ones */
-	struct map tunnels; /* label of the host → struct tunnel */
-	size_t by_state[SB_STATES];
-	struct map volumes;   /* name → struct volume: storage/volumes.h */
-	struct map snapshots; /* id → struct snapshot: storage/snapshots.h */
-	bool snapshots_left;  /* deletions of some failed: snapshots_retry */
+	struct map boxes;	    /* id → struct sandbox, all but the destroyed ones */
+	struct list running;	    /* those of them that run */
+	struct map volume_users;    /* name of a volume → who uses it: core/uses.h */
+	struct map tunnels;	    /* label of the host → struct tunnel */
+	size_t by_state[SB_STATES]; /* without boxes of builds … */
+	size_t work_n;		    /* … which are so many */
+	struct map volumes;	    /* name → struct volume: storage/volumes.h */
+	struct map snapshots;	    /* id → struct snapshot: storage/snapshots.h */
+	bool snapshots_left;	    /* deletions of some failed: snapshots_retry */
 	struct backups *backups;
 	struct backup_jobs *backup_jobs;
 	struct image_jobs *image_jobs;

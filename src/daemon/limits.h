@@ -67,6 +67,7 @@
 #define BOX_SLEEP_MAX	      (7ull * 24 * 3600 * 1000)
 #define API_BODY_MAX	      (256u * KIB) /* of a request that atolld itself answers */
 #define API_LIST_MAX	      1000	   /* sandboxes in one answer */
+#define API_PIECE_ITEMS	      32	   /* objects that one piece looks at */
 #define API_PIECE	      (16u * KIB)  /* of a long answer that is made in one turn of the loop */
 #define WARDEN_WAIT	      10000	   /* a create waits so long for a warden that is away */
 #define STATE_LOCK_WAIT	      5000	   /* a start waits so long for the end of the daemon before … */

@@ -121,6 +121,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	if (!d->loop)
 		return err_os(e, ERRC_INTERNAL_ERROR, errno, "make the event loop");
 	list_init(&d->token_requests);
+	list_init(&d->running);
 	d->tokens = tokens_new(&token);
 	explicit_bzero(&token, sizeof token);
 	d->mcp = mcp_new(d);

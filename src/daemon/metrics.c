@@ -146,7 +146,7 @@ static void write_networks(struct buf *out, struct daemon *d)
 		while (n < NET_METRICS_MAX && map_next(&d->boxes, &it, &(struct str){0}, &v)) {
 			const struct sandbox *s = v;
 			struct net_totals t = net_log_totals(s->net_log);
-			if (!s->net_log)
+			if (!s->net_log || s->work)
 				continue;
 			n++;
 			buf_printf(out, "%s{sandbox=\"%s\"} %llu\n", totals[i].name, s->id,

@@ -252,6 +252,9 @@ struct verdict udp_verdict(struct gate_box *b, const struct ip *to, uint16_t por
 	for (size_t i = 0; (by_name || v.look) && (told = names_get(&b->names, to, i, now)); i++) {
 		if (by_name && v.answer != POLICY_ALLOW) {
 			v = policy_by_name(p, told, port, SPEECH_DATAGRAM);
+			struct verdict at = policy_address_ok(p, gate_host(b->gate), true, to, port, told);
+			if (v.answer == POLICY_ALLOW && at.answer != POLICY_ALLOW)
+				v = at; /* a neighbour of the host, and "*" names none */
 			*name = told;
 		} else if (v.look && (denied = denied_name(p, told, port))) {
 			*name = told;

@@ -18,6 +18,7 @@
 #include <curl/curl.h>
 
 #include "images/images.h"
+#include "proto/ip.h"
 
 /* ---- fetch_where.c ---- */
 
@@ -53,6 +54,11 @@ struct session {
 	bool tried;		 /* with credentials */
 	unsigned turn;		 /* counts the headers */
 	struct buf authorities;	 /* certificates beside the system's */
+	struct {
+		struct ip ip;
+		uint16_t port;
+	} proxies[SERVICE_PROXIES_MAX]; /* that the environment names */
+	size_t proxies_n;
 };
 void session_open(struct session *s);
 void session_close(struct session *s);
@@ -63,16 +69,23 @@ struct answer {
 	char challenge[2048];
 	uint64_t from; /* of Content-Range; UINT64_MAX: none */
 	long status;
+	bool near;    /* it came from this machine or its networks, and not through a proxy */
+	bool sent;    /* a registry that is not near named this place: it must not be near either */
+	bool refused; /* the last connection would have led to where the registry may not send us */
+	/* of the request under way */
+	const struct session *session;
+	CURL *curl;
 };
 size_t answer_header(char *p, size_t size, size_t n, void *answer);
 /* Options that all requests have; `path` begins behind the host. */
-struct curl_slist *session_prepare(struct session *s, CURL *curl, const char *path, const char *accept);
+struct curl_slist *session_prepare(
+	struct session *s, CURL *curl, const char *path, const char *accept, struct answer *a);
 /* GET, with a token if the registry wants one. -1 also for any status but 200. */
 int session_get(struct session *s, const char *path, const char *accept, struct answer *ret, struct err *e);
 /* Answers a 401. */
-int session_authorize(struct session *s, const char *challenge, struct err *e);
-/* What curl ended with; CURLE_UNSUPPORTED_PROTOCOL for a redirect that is not followed. */
-CURLcode session_result(CURL *curl, CURLcode code);
+int session_authorize(struct session *s, const struct answer *a, struct err *e);
+/* What curl ended with; CURLE_UNSUPPORTED_PROTOCOL for a redirect that is not followed. Sets a->near. */
+CURLcode session_result(struct answer *a, CURLcode code);
 int session_explain(const struct session *s, CURLcode code, struct err *e);
 int session_refused(const struct session *s, const struct answer *a, struct err *e);
 

@@ -141,7 +141,7 @@ static void start(struct transfers *all, struct transfer *t)
 	snprintf(path, sizeof path, "/v2/%s/blobs/sha256:%s", all->s->place->repo, b->hex);
 	t->curl = curl_easy_init();
 	INVARIANT(t->curl);
-	t->headers = session_prepare(all->s, t->curl, path, NULL);
+	t->headers = session_prepare(all->s, t->curl, path, NULL, &t->answer);
 	t->answer.from = UINT64_MAX;
 	t->begun = false;
 	t->began = t->at;
@@ -233,7 +233,7 @@ static int ended(struct transfers *all, struct transfer *t, CURLcode code, struc
 		return 0; /* another transfer has got a token meanwhile */
 	if (code == CURLE_OK && t->answer.status == 401 && !t->authorized) {
 		t->authorized = true;
-		return session_authorize(all->s, t->answer.challenge, e);
+		return session_authorize(all->s, &t->answer, e);
 	}
 	if (t->at != t->began)
 		t->authorized = false; /* tokens last for minutes, blobs for hours */
@@ -300,8 +300,8 @@ static int one_turn(struct transfers *all, int *ret_bad, struct err *e)
 	curl_multi_perform(all->multi, &n);
 	for (CURLMsg *m; (m = curl_multi_info_read(all->multi, &n));) {
 		struct transfer *t = NULL;
-		CURLcode code = session_result(m->easy_handle, m->data.result);
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t);
+		CURLcode code = session_result(&t->answer, m->data.result);
 		if (ended(all, t, code, e) < 0) {
 			*ret_bad = e->code == ERRC_VALIDATION_FAILED ? (int)t->index : -1;
 			return -1;

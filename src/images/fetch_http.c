@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +14,8 @@
 #include "base/fd.h"
 #include "images/fetch.h"
 #include "proto/ip.h"
+
+#define BEARER "Bearer "
 
 /* ---- certificates ---- */
 
@@ -34,6 +37,8 @@ static bool add_directory(struct session *s, const char *directory)
 	return any;
 }
 
+static void find_proxies(struct session *s);
+
 /* Certificates of authorities beside the system's: of the setting, or where docker and podman look. */
 void session_open(struct session *s)
 {
@@ -49,6 +54,7 @@ void session_open(struct session *s)
 		add_file(s, system);
 	if (!any)
 		buf_clear(&s->authorities);
+	find_proxies(s);
 }
 
 void session_close(struct session *s)
@@ -152,22 +158,68 @@ static bool is_redirected(CURL *curl)
 	return curl_easy_getinfo(curl, CURLINFO_REDIRECT_COUNT, &n) == CURLE_OK && n > 0;
 }
 
-/* The connections go to a proxy, which decides what it connects to. */
-static bool has_proxy(void)
+/* Where proxies are that the environment names: connections to them are none to what a registry names, and they decide
+ * what they connect to. Which requests go through one is curl's to say (no_proxy, the scheme of a redirect), so addresses
+ * are compared instead. */
+static void add_proxy(struct session *s, const char *url)
+{
+	char *host = NULL, *port = NULL, *scheme = NULL;
+	struct addrinfo *found = NULL;
+	CURLU *parts = curl_url();
+	INVARIANT(parts);
+	bool ok = curl_url_set(parts, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME | CURLU_GUESS_SCHEME) == CURLUE_OK &&
+		  curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+		  curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK;
+	if (ok && curl_url_get(parts, CURLUPART_PORT, &port, 0) != CURLUE_OK)
+		port = NULL;
+	if (ok) {
+		struct str name = str_of(host);
+		bool quoted = name.n > 2 && name.p[0] == '['; /* of IPv6 */
+		auto_free char *plain = str_dup(quoted ? str_n(name.p + 1, name.n - 2) : name);
+		const char *usual = strcmp(scheme, "https") == 0 ? "443" : "1080"; /* as curl has it */
+		const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+		if (getaddrinfo(plain, port ? port : usual, &wanted, &found) != 0)
+			found = NULL;
+	}
+	for (struct addrinfo *it = found; it && s->proxies_n < SERVICE_PROXIES_MAX; it = it->ai_next) {
+		union ip_sockaddr at = {0};
+		if (it->ai_addrlen > sizeof at)
+			continue;
+		memcpy(&at, it->ai_addr, it->ai_addrlen);
+		s->proxies_n += ip_from_sockaddr(&at, &s->proxies[s->proxies_n].ip, &s->proxies[s->proxies_n].port);
+	}
+	if (found)
+		freeaddrinfo(found);
+	curl_free(host);
+	curl_free(port);
+	curl_free(scheme);
+	curl_url_cleanup(parts);
+}
+
+static void find_proxies(struct session *s)
 {
 	static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"};
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		const char *value = getenv(names[i]);
 		if (value && *value)
-			return true;
+			add_proxy(s, value);
 	}
-	return false;
+}
+
+/* An address of this machine or the networks around it, and of no proxy. */
+static bool is_near(const struct session *s, const struct ip *ip, uint16_t port)
+{
+	for (size_t i = 0; i < s->proxies_n; i++)
+		if (s->proxies[i].port == port && ip_eq(&s->proxies[i].ip, ip))
+			return false;
+	return ip_kind(ip) != IP_PUBLIC;
 }
 
 /* A reference may name any registry, also one of this machine. Where a registry sends us is its own choice: never into
  * the host or the networks around it, which it could not reach by itself. */
-static curl_socket_t open_socket(void *curl, curlsocktype purpose, struct curl_sockaddr *to)
+static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
 {
+	struct answer *a = arg;
 	union ip_sockaddr at = {0};
 	struct ip ip;
 	uint16_t port;
@@ -176,23 +228,32 @@ static curl_socket_t open_socket(void *curl, curlsocktype purpose, struct curl_s
 	if (fits)
 		memcpy(&at, &to->addr, to->addrlen);
 	bool known = fits && ip_from_sockaddr(&at, &ip, &port);
-	if (is_redirected(curl) && !has_proxy() && (!known || ip_kind(&ip) != IP_PUBLIC))
+	a->refused = (a->sent || is_redirected(a->curl)) && (!known || is_near(a->session, &ip, port));
+	if (a->refused)
 		return CURL_SOCKET_BAD;
 	return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-CURLcode session_result(CURL *curl, CURLcode code)
+CURLcode session_result(struct answer *a, CURLcode code)
 {
-	bool refused = code == CURLE_COULDNT_CONNECT && is_redirected(curl);
-	return refused ? CURLE_UNSUPPORTED_PROTOCOL : code;
+	const char *text = NULL;
+	struct ip ip;
+	long port = 0;
+	a->near = curl_easy_getinfo(a->curl, CURLINFO_PRIMARY_IP, &text) == CURLE_OK && text &&
+		  curl_easy_getinfo(a->curl, CURLINFO_PRIMARY_PORT, &port) == CURLE_OK && ip_parse(str_of(text), &ip) &&
+		  is_near(a->session, &ip, (uint16_t)port);
+	return code == CURLE_COULDNT_CONNECT && a->refused ? CURLE_UNSUPPORTED_PROTOCOL : code;
 }
 
-static void set_common(const struct session *s, CURL *curl)
+static void set_common(const struct session *s, CURL *curl, struct answer *a)
 {
 	const char *allowed = s->place->insecure ? "http,https" : "https";
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-	curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, curl);
+	curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, a);
+	a->session = s;
+	a->curl = curl;
+	a->refused = a->near = false;
 	curl_easy_setopt(curl, CURLOPT_USERAGENT, "atoll/" ATOLL_VERSION);
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, allowed);
 	curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, allowed);
@@ -211,12 +272,13 @@ static void set_common(const struct session *s, CURL *curl)
 	}
 }
 
-struct curl_slist *session_prepare(struct session *s, CURL *curl, const char *path, const char *accept)
+struct curl_slist *session_prepare(
+	struct session *s, CURL *curl, const char *path, const char *accept, struct answer *a)
 {
 	auto_buf struct buf url = {0};
 	struct curl_slist *headers = NULL;
 	buf_printf(&url, "%s://%s%s", s->plain ? "http" : "https", s->place->host, path);
-	set_common(s, curl);
+	set_common(s, curl, a);
 	curl_easy_setopt(curl, CURLOPT_URL, buf_cstr(&url));
 	curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
 	curl_easy_setopt(curl, CURLOPT_MAXREDIRS, (long)SERVICE_REDIRECTS_MAX);
@@ -237,7 +299,7 @@ static CURLcode perform(CURL *curl, struct answer *a)
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)SERVICE_ANSWER_TIME);
 	buf_clear(&a->body);
 	a->status = 0;
-	CURLcode code = session_result(curl, curl_easy_perform(curl));
+	CURLcode code = session_result(a, curl_easy_perform(curl));
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &a->status);
 	return code;
 }
@@ -246,7 +308,7 @@ static CURLcode get_once(struct session *s, const char *path, const char *accept
 {
 	CURL *curl = curl_easy_init();
 	INVARIANT(curl);
-	struct curl_slist *headers = session_prepare(s, curl, path, accept);
+	struct curl_slist *headers = session_prepare(s, curl, path, accept, a);
 	CURLcode code = perform(curl, a);
 	curl_slist_free_all(headers);
 	curl_easy_cleanup(curl);
@@ -261,7 +323,7 @@ int session_get(struct session *s, const char *path, const char *accept, struct 
 		code = get_once(s, path, accept, a);
 	}
 	if (code == CURLE_OK && a->status == 401 && !s->header) {
-		if (session_authorize(s, a->challenge, e) < 0)
+		if (session_authorize(s, a, e) < 0)
 			return -1;
 		code = get_once(s, path, accept, a);
 	}
@@ -315,7 +377,7 @@ static void ask_token(const struct session *s, CURL *curl, struct str challenge,
 	challenge_value(challenge, "service", &service);
 	if (!challenge_value(challenge, "scope", &scope))
 		buf_printf(&scope, "repository:%s:pull", s->place->repo);
-	set_common(s, curl);
+	set_common(s, curl, a);
 	if (identity.n) { /* OAuth2, as docker login leaves it behind */
 		struct buf *f = &form;
 		buf_add_c(f, "?");
@@ -355,30 +417,36 @@ static int keep_token(struct session *s, struct answer *a, struct err *e)
 	return 0;
 }
 
-static int get_token(struct session *s, struct str challenge, struct str pair, struct str identity, struct err *e)
+/* The realm of a challenge is the registry's choice as well, if it could not reach this machine itself. */
+static int get_token(struct session *s, const struct answer *from, struct str pair, struct str identity, struct err *e)
 {
-	struct answer a = {.body = {.max = SERVICE_TOKEN_MAX}};
+	struct answer a = {.body = {.max = SERVICE_TOKEN_MAX}, .sent = !from->near};
+	struct str challenge = str_of(from->challenge + strlen(BEARER));
 	CURLcode code = CURLE_OK;
 	CURL *curl = curl_easy_init();
 	INVARIANT(curl);
 	ask_token(s, curl, challenge, pair, identity, &a, &code);
-	int r = code != CURLE_OK  ? session_explain(s, code, e)
-		: a.status != 200 ? session_refused(s, &a, e)
-				  : keep_token(s, &a, e);
+	int r = a.refused	   ? err_set(e, ERRC_BAD_GATEWAY,
+					     "%s: the registry sends us for a token to where nothing may be fetched: to this "
+						      "machine or a private network",
+					     s->ref)
+		: code != CURLE_OK ? session_explain(s, code, e)
+		: a.status != 200  ? session_refused(s, &a, e)
+				   : keep_token(s, &a, e);
 	curl_easy_cleanup(curl);
 	buf_free(&a.body);
 	return r;
 }
 
-int session_authorize(struct session *s, const char *challenge, struct err *e)
+int session_authorize(struct session *s, const struct answer *a, struct err *e)
 {
 	auto_buf struct buf pair = {0}, identity = {0};
 	auto_json struct json_doc *doc = s->credentials ? json_parse(str_of(s->credentials), NULL) : NULL;
 	s->turn++;
 	bool has = doc && place_credentials(json_root(doc), s->place, &pair, &identity);
 	s->tried = has;
-	if (strncasecmp(challenge, "Bearer ", 7) == 0)
-		return get_token(s, str_of(challenge + 7), buf_str(&pair), buf_str(&identity), e);
+	if (strncasecmp(a->challenge, BEARER, strlen(BEARER)) == 0)
+		return get_token(s, a, buf_str(&pair), buf_str(&identity), e);
 	if (!has || !buf_size(&pair))
 		return err_set(e, ERRC_FORBIDDEN, "%s: the registry wants credentials", s->ref);
 	set_basic(s, buf_str(&pair));

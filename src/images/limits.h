@@ -21,6 +21,7 @@
 #define SERVICE_CERTS_MAX     (4u * 1024 * 1024)
 #define SERVICE_TOKEN_MAX     65536u /* of the answer with a registry's token */
 #define SERVICE_REDIRECTS_MAX 5
+#define SERVICE_PROXIES_MAX   16	    /* addresses of proxies that the environment names */
 #define SERVICE_CONNECT_TIME  15000	    /* ms */
 #define SERVICE_ANSWER_TIME   120000	    /* ms: for a manifest, a configuration, a token */
 #define SERVICE_SLOWEST	      1024	    /* bytes a second; a slower connection counts as cut after … */

@@ -204,10 +204,9 @@ static struct verdict by_range(
 	return ip_host_is_local(host, ip) ? say(POLICY_DENY, WHY_HOST) : say(POLICY_NEEDS_NAME, "");
 }
 
-/* Datagrams have a rule that names them in any case. */
-static bool needs_rule(struct ip_host *host, bool udp, const struct ip *ip)
+static bool needs_rule(struct ip_host *host, const struct ip *ip)
 {
-	return host->deny_onlink && !udp && ip_host_is_onlink(host, ip);
+	return host->deny_onlink && ip_host_is_onlink(host, ip);
 }
 
 struct verdict policy_by_address(
@@ -216,7 +215,8 @@ struct verdict policy_by_address(
 	if (p->mode == POLICY_OFF)
 		return say(POLICY_DENY, WHY_OFF);
 	struct verdict v = by_range(p, host, udp, ip, port);
-	bool neighbour = v.answer == POLICY_NEEDS_NAME && p->mode == POLICY_OPEN && needs_rule(host, udp, ip);
+	/* Datagrams need a rule anyway: whether it names them is seen when the name is known. */
+	bool neighbour = v.answer == POLICY_NEEDS_NAME && p->mode == POLICY_OPEN && !udp && needs_rule(host, ip);
 	if (neighbour && !p->allow_names)
 		v = say(POLICY_DENY, POLICY_WHY_ONLINK);
 	if (v.answer == POLICY_NEEDS_NAME && p->mode == POLICY_OPEN && !udp && !neighbour)
@@ -267,12 +267,12 @@ struct verdict policy_by_name(const struct policy *p, const char *name, uint16_t
 }
 
 /* "*" names nothing. */
-static bool has_rule_for(const struct policy *p, const char *name, uint16_t port)
+static bool has_rule_for(const struct policy *p, const char *name, uint16_t port, bool udp)
 {
 	for (size_t i = 0; name && *name && i < p->allow_n; i++) {
 		const struct rule *r = &p->allow[i];
-		bool fits = r->port ? r->port == port : r->any_port || port == 80 || port == 443;
-		if (r->kind == RULE_NAME && !r->udp && *r->name && fits && rule_matches_name(r, name))
+		bool fits = r->port ? r->port == port : r->any_port || (!udp && (port == 80 || port == 443));
+		if (r->kind == RULE_NAME && r->udp == udp && *r->name && fits && rule_matches_name(r, name))
 			return true;
 	}
 	return false;
@@ -282,7 +282,7 @@ struct verdict policy_address_ok(
 	const struct policy *p, struct ip_host *host, bool udp, const struct ip *ip, uint16_t port, const char *name)
 {
 	struct verdict v = by_range(p, host, udp, ip, port);
-	if (v.answer == POLICY_NEEDS_NAME && needs_rule(host, udp, ip) && !has_rule_for(p, name, port))
+	if (v.answer == POLICY_NEEDS_NAME && needs_rule(host, ip) && !has_rule_for(p, name, port, udp))
 		return say(POLICY_DENY, POLICY_WHY_ONLINK);
 	return v.answer == POLICY_NEEDS_NAME ? say(POLICY_ALLOW, "public") : v;
 }

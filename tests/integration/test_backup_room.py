@@ -1,6 +1,9 @@
 """What backups and uploads may take: the disk's reserve, the bytes of one sandbox, the clock."""
 
 import pwd
+import re
+import time
+from datetime import datetime
 
 import pytest
 from atoll import Instance, box_path, wait_for
@@ -65,6 +68,10 @@ def test_bytes_of_one_sandbox_count_the_hidden_ones():
         r = ask(daemon, "GET", box_path("a", "/backups"))
         assert [b["id"] for b in r["backups"]] == [second["id"]]
         assert r["usage"] == {"bytes": first["size"] + second["size"], "hidden": 1, "hiddenBytes": first["size"], "allowed": 6 * MIB}
+        shown = daemon.cli("backups", "a").stdout.decode().splitlines()
+        assert len(shown) == 3 and re.fullmatch(r"1 hidden, 2\.[01] MiB; 4\.[0-2] MiB of 6\.0 MiB", shown[-1]), shown
+        shown = daemon.cli("backups").stdout.decode().splitlines()
+        assert re.fullmatch(r"1 hidden, 2\.[01] MiB; 4\.[0-2] MiB", shown[-1]), shown
         everything = ask(daemon, "GET", "/v1/backups")["usage"]
         assert everything == {k: v for k, v in r["usage"].items() if k != "allowed"}
         # One that would pass the limit ends, whatever it would take; another sandbox has a limit of its own.
@@ -84,3 +91,24 @@ def test_a_schedule_has_a_shortest_time():
         r = daemon.request("PUT", box_path("a"), {"backup": {"every": "59s"}})
         assert r.status == 400 and "at least 60 s" in r.json()["message"] and "ATOLL_BACKUP_EVERY_MIN" in r.json()["message"], r
         assert ask(daemon, "PUT", box_path("a"), {"backup": {"every": "1m"}}, (201,))["backup"]["every"] == "1m"
+
+
+def test_a_schedule_that_was_shorter_keeps_to_the_shortest_time():
+    """It was set when a second was allowed. After a restart with an hour, its next backup is an hour after the last one."""
+    with Instance({"ATOLL_BACKUP_EVERY_MIN": "1s"}) as daemon:
+        need_pool(daemon)
+        ask(daemon, "PUT", box_path("often"), {"backup": {"every": "1s", "keep": 2}}, (201,))
+        wait_for(lambda: any(b["state"] == "ready" for b in listed(daemon, "often")), "a backup of the schedule")
+        assert daemon.interrupt() == 0
+        daemon.env["ATOLL_BACKUP_EVERY_MIN"] = "1h"
+        stopped = time.time()
+        daemon.start()
+        # Schedules are looked at together: when the new one has its first backup, the other would have another one.
+        ask(daemon, "PUT", box_path("new"), {"backup": {"every": "1h"}}, (201,))
+        wait_for(lambda: any(b["state"] == "ready" for b in listed(daemon, "new")), "the first backup of the new schedule")
+        made = [datetime.fromisoformat(b["createdAt"]).timestamp() for b in listed(daemon, "often")]
+        assert made and max(made) < stopped
+        assert ask(daemon, "GET", box_path("often"))["backup"]["every"] == "1s"
+        for box in ("often", "new"):
+            for one in listed(daemon, box):
+                delete(daemon, one)

@@ -14,6 +14,7 @@ import npmdir
 import pytest
 import s3verify
 from atoll import Instance, box_path, wait_for
+from test_backup_room import with_small_disk
 
 COMPAT = Path(__file__).resolve().parents[1] / "compat"
 SERVER = """
@@ -111,14 +112,14 @@ def store(tmp_path_factory):
     shutil.rmtree(directory)
 
 
-def instance(port, tmp, url="s3://backups/some/prefix"):
+def instance(port, tmp, url="s3://backups/some/prefix", prefix=()):
     """A daemon whose backups are in the bucket."""
     path = tmp / f"credentials-{os.urandom(4).hex()}"
     path.write_text(f"# of a test\nendpoint = http://127.0.0.1:{port}\naccess_key_id={KEYS[0]}\nsecret_access_key = {KEYS[1]}\n")
     path.chmod(0o600)
     shutil.chown(path, "atoll")
     os.chmod(tmp, 0o755)
-    return Instance({"ATOLL_BACKUP_URL": url, "ATOLL_BACKUP_CREDENTIALS": str(path)})
+    return Instance({"ATOLL_BACKUP_URL": url, "ATOLL_BACKUP_CREDENTIALS": str(path)}, prefix=prefix)
 
 
 @pytest.fixture(name="place")
@@ -191,6 +192,28 @@ def test_a_chain_in_a_bucket_is_restored_on_another_machine(store, place):
             ask(other, "DELETE", f"/v1/backups/{b['id']}", None, (204,))
         assert stored(directory) == []
         assert not list((other.data / "backups").iterdir())
+
+
+def test_a_restore_from_a_bucket_leaves_the_reserve_of_its_disk(store, place):
+    """The objects are copied beside the backups first: one that leaves no reserve there is refused, and the box is as it was."""
+    directory, port = store
+    with instance(port, place, prefix=with_small_disk("backups", 32 << 20)) as d:
+        need_pool(d)
+        run(d, "box", "head -c 32505856 /dev/urandom > /root/big")
+        large = ask(d, "POST", box_path("box", "/backups"), {})
+        run(d, "box", "echo more > /root/f")
+        r = d.request("POST", box_path("box", "/restore"), {"backup": large["id"]})
+        assert r.status == 500 and r.json()["code"] == "NO_SPACE" and "besides its reserve" in r.json()["message"], r
+        assert run(d, "box", "cat /root/f") == "more\n" and not list((d.data / "backups").iterdir())
+        run(d, "box", "rm /root/f; head -c 20971520 /root/big > /root/less; mv /root/less /root/big")
+        ask(d, "DELETE", f"/v1/backups/{large['id']}", None, (204,))
+        fits = ask(d, "POST", box_path("box", "/backups"), {})
+        sums = run(d, "box", SUMS)
+        run(d, "box", "rm /root/big")
+        ask(d, "POST", box_path("box", "/restore"), {"backup": fits["id"]})
+        assert run(d, "box", SUMS) == sums
+        ask(d, "DELETE", f"/v1/backups/{fits['id']}", None, (204,))
+        assert stored(directory) == []
 
 
 def test_faults_that_pass_do_not_matter(store, place):

@@ -3,6 +3,7 @@ refuses in the box, datagrams; and of connections that go to several hosts. Also
 
 import time
 
+import gatelib
 import pytest
 from gatelib import OTHER, WEB, WEB2
 
@@ -129,6 +130,36 @@ def test_datagrams_to_a_denied_name_are_refused(gate, world):
         assert (record["name"], record["protocol"], record["decision"], record["rule"]) == ("two.example", "udp", "deny", policy["deny"][-1])
         if around in policy["allow"]:
             assert datagram(box, OTHER, 129) == "1"
+
+
+def test_datagrams_to_neighbours_of_the_host_need_a_rule_that_names_them(world):
+    """A rule for every name is none that names the neighbour."""
+    echo(world, 131)
+    gate = gatelib.Gate(world, env={"ATOLL_ONLINK": "deny"})
+    try:
+        for rule, wanted in (("udp://*:131", "ConnectionRefusedError"), ("udp://other.example:131", "1"), (f"udp://{OTHER}:131", "1")):
+            for mode in ("open", "list"):
+                box = gate.box("datagrams", policy={"mode": mode, "allow": [rule, "other.example"]})
+                assert OTHER in box.dig("other.example")
+                assert datagram(box, OTHER, 131) == wanted, (rule, mode)
+                if wanted != "1":
+                    assert gate.record(address=OTHER, port=131)["rule"] == "a neighbour of the host: a rule has to name it"
+    finally:
+        gate.close()
+
+
+def test_an_approval_opens_a_neighbour_of_the_host_by_its_rule_alone(world):
+    gate = gatelib.Gate(world, env={"ATOLL_ONLINK": "deny"})
+    try:
+        box = gate.box(policy={"mode": "list", "ask": True})
+        process = box.start("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://web.example/", stdout=-1)
+        gate.tell(op="answer", ask=gate.record(op="ask")["ask"], decision="allow")
+        assert process.communicate(timeout=60)[0] == "403"
+        assert "a neighbour of the host" in gate.record(op="log", port=80)["rule"]
+        gate.policy(box, mode="list", ask=True, allow=["web.example:80"])
+        assert box.curl("http://web.example/")[0] == 200
+    finally:
+        gate.close()
 
 
 def test_a_flow_that_a_changed_policy_cuts_is_logged_as_denied(gate, world):

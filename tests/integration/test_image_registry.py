@@ -486,15 +486,17 @@ def test_prune_removes_what_pulls_have_left(atoll, plain, large):
 
 
 @pytest.fixture(name="elsewhere")
-def fixture_elsewhere(atoll):
+def fixture_elsewhere(atoll, place):
     """A daemon on the same images in a network of its own, which has an address of the internet beside loopback."""
     name = f"at-reg-{os.getpid()}"
     for command in (f"ip netns add {name}", f"ip -n {name} link set lo up", f"ip -n {name} addr add 203.0.113.9/32 dev lo"):
         subprocess.run(command.split(), check=True)
     try:
         prefix = ["nsenter", f"--net=/run/netns/{name}"]
-        with Instance({"ATOLL_IMAGES": str(atoll.images), "ATOLL_ZYGOTE": "off"}, prefix=prefix) as instance:
-            instance.images, instance.namespace = atoll.images, name
+        conf = place / "elsewhere.conf"
+        conf.write_text("")
+        with Instance({"ATOLL_IMAGES": str(atoll.images), "ATOLL_ZYGOTE": "off", "ATOLL_REGISTRY_CONF": str(conf)}, prefix=prefix) as instance:
+            instance.images, instance.namespace, instance.conf = atoll.images, name, conf
             yield instance
     finally:
         subprocess.run(["ip", "netns", "del", name], check=True)
@@ -513,9 +515,19 @@ def test_a_redirect_gets_no_credentials(atoll, closed, place, elsewhere):
     assert front.redirected and front.leaked == []
 
 
-def test_a_redirect_leads_neither_to_this_machine_nor_to_its_networks(atoll, closed, place):
+@pytest.fixture(name="behind_proxy")
+def fixture_behind_proxy(atoll):
+    """A proxy is set that is not there; no request goes to it."""
+    env = {"ATOLL_IMAGES": str(atoll.images), "ATOLL_ZYGOTE": "off", "https_proxy": "http://127.0.0.1:1", "no_proxy": "*"}
+    with Instance(env) as instance:
+        instance.images = atoll.images
+        yield instance
+
+
+@pytest.mark.parametrize("which", ("atoll", "behind_proxy"))
+def test_a_redirect_leads_neither_to_this_machine_nor_to_its_networks(request, atoll, closed, place, which):
     """The reference may name loopback: a client chose it. A registry may not: it would read what listens there through us."""
-    ref = f"{closed.local}/team/inside:1"
+    asked, ref = request.getfixturevalue(which), f"{closed.local}/team/inside:1"
     auth = {"auths": {closed.local: json.loads((place / "own/config.json").read_text())["auths"][closed.remote]}}
     assert ask(atoll, "push", name="mine", reference=ref, auth=auth)["type"] == "done"
     with Redirecting(closed) as front:
@@ -524,9 +536,35 @@ def test_a_redirect_leads_neither_to_this_machine_nor_to_its_networks(atoll, clo
         for storage in (front.storage, f"localhost:{port}", f"[::ffff:127.0.0.1]:{port}", f"0.0.0.0:{port}", "10.0.0.1:80", "192.168.0.1:80", "169.254.169.254",
                         "[::1]:80", "[fd00::1]:80"):
             front.storage, front.redirected = storage, False
-            refused(atoll, "BAD_GATEWAY", "redirects to where nothing may be fetched", "pull", reference=f"{front.address}/team/inside:1", auth=there)
+            refused(asked, "BAD_GATEWAY", "redirects to where nothing may be fetched", "pull", reference=f"{front.address}/team/inside:1", auth=there)
             assert front.redirected, storage
         assert front.reached == 0
+
+
+def test_a_redirect_to_a_server_that_is_away_is_no_refusal(closed, place, elsewhere, atoll):
+    ref = f"{closed.local}/team/away:1"
+    auth = {"auths": {closed.local: json.loads((place / "own/config.json").read_text())["auths"][closed.remote]}}
+    assert ask(atoll, "push", name="mine", reference=ref, auth=auth)["type"] == "done"
+    with Redirecting(closed, sockets=[listening_in(elsewhere.namespace, "127.0.0.1"), None]) as front:
+        there = {"auths": {front.address: auth["auths"][closed.local]}}
+        front.storage = "203.0.113.9:1"
+        refused(elsewhere, "BAD_GATEWAY", "cannot be reached", "pull", reference=f"{front.address}/team/away:1", auth=there)
+        assert front.redirected
+
+
+def test_a_registry_elsewhere_names_no_token_server_of_this_machine(plain, elsewhere, atoll):
+    """The realm of a challenge is the registry's choice, as a redirect is."""
+    pushed(atoll, f"{plain.local}/team/realm:1")
+    sockets = [listening_in(elsewhere.namespace, address) for address in ("203.0.113.9", "127.0.0.1")]
+    with Redirecting(plain, token="t0ken", sockets=sockets) as front:
+        elsewhere.conf.write_text(f'[[registry]]\nlocation = "{front.address}"\ninsecure = true\n')
+        ref = f"{front.address}/team/realm:1"
+        auth = {"auths": {front.address: {"username": "someone", "password": "open sesame"}}}
+        front.realm = front.storage
+        refused(elsewhere, "BAD_GATEWAY", "for a token to where nothing may be fetched", "pull", reference=ref, auth=auth)
+        assert front.reached == 0
+        front.realm = front.address
+        assert ask(elsewhere, "pull", reference=ref, auth=auth)["type"] == "done"
 
 
 def test_tokens(atoll, plain):

@@ -1,4 +1,5 @@
 """Two daemons with one image directory: what one of them uses, the other never collects. And a directory that is full."""
+import json
 import os
 import shutil
 import subprocess
@@ -134,8 +135,23 @@ def test_notes_of_a_daemon_that_has_ended_go(tmp_path_factory):
         data.mkdir(parents=True)
         restart()
         assert notes.exists(), "its data is there"
-        age(notes, 8)
         shutil.rmtree(data.parent)
+
+        def told():
+            report = json.loads(one.cli("doctor", "--json").stdout)
+            return next(c for c in report["checks"] if c["name"] == "image notes")
+        # Doctor names what the next start removes, and what no start does.
+        (notes / ".data").rename(notes / ".put-aside")
+        for days, state in ((29, "ok"), (31, "note")):
+            age(notes, days)
+            assert told()["state"] == state, told()
+        assert f"rm -r {images}/users/{notes.name}" in told()["advice"]
         restart()
-        assert not notes.exists()
+        assert notes.exists(), "it may have sandboxes"
+        (notes / ".put-aside").rename(notes / ".data")
+        for days, state in ((6, "ok"), (8, "note")):
+            age(notes, days)
+            assert told()["state"] == state, told()
+        restart()
+        assert not notes.exists() and told()["state"] == "ok"
         assert (images / "users").exists() and len(os.listdir(images / "users")) == 1

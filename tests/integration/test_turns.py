@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import boxapp
 import pytest
 from atoll import ROOT, Instance, box_path, wait_for
 from boxapi import Api
+from dockersock import TAG
 from fixtures import what_is_missing
 
 ALONE = "it keeps two processors busy, and measures how long others wait meanwhile"
@@ -117,6 +119,19 @@ def test_viewers_of_chunks_of_one_byte(daemon):
         daemon.destroy("turns-app")
 
 
+def longest_beside(daemon, *request, **how):
+    """The answer to a long request, and the most that atolld worked before it answered anybody else meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(daemon.request, *request, timeout=120, **how)
+        longest = 0
+        while not answer.done():
+            before = worked(daemon.daemon_pid)
+            assert daemon.request("GET", "/v1/health").status == 200
+            longest = max(longest, worked(daemon.daemon_pid) - before)
+    print(f"atolld works before an answer: at most {longest * 1000:.1f} ms")
+    return answer.result(), longest
+
+
 def test_a_long_comparison_is_written_a_piece_at_a_time(daemon):
     """Names of 10 MiB: they were made into one text of JSON before anybody else was served."""
     if daemon.request("GET", "/v1/health").json()["host"]["pool"]["kind"] == "plain":
@@ -126,20 +141,29 @@ def test_a_long_comparison_is_written_a_piece_at_a_time(daemon):
     try:
         assert daemon.request("POST", box_path("turns-diff", "/snapshots"), {"name": "before"}).status == 201
         assert daemon.execute("turns-diff", f"python3 -c {shlex.quote(names)}")["exitCode"] == 0
-        with ThreadPoolExecutor(1) as pool:
-            diff = pool.submit(daemon.request, "GET", box_path("turns-diff", "/diff?from=before"), timeout=120)
-            longest = 0
-            while not diff.done():
-                before = worked(daemon.daemon_pid)
-                assert daemon.request("GET", "/v1/health").status == 200
-                longest = max(longest, worked(daemon.daemon_pid) - before)
-        answer = diff.result().json()
+        reply, longest = longest_beside(daemon, "GET", box_path("turns-diff", "/diff?from=before"))
+        answer = reply.json()
         added = [name for name in answer["added"] if name.startswith("/workspace/")]
         assert len(set(added)) == count and answer["deleted"] == [] and answer["truncated"] is False
-        print(f"atolld works before an answer: at most {longest * 1000:.1f} ms")
         assert longest < 0.1
     finally:
         daemon.destroy("turns-diff")
+
+
+def test_a_long_list_of_containers_is_written_a_piece_at_a_time(daemon, docker):
+    """1,000 with labels of 16 KB: each was read for the filter and all were written before anybody else was served."""
+    assert docker.build().returncode == 0
+    labels = {f"label-{i:03}": "x" * 48 for i in range(240)}
+    try:
+        for i in range(1000):
+            assert docker.ask("POST", f"/containers/create?name=long-{i}", {"Image": TAG, "Labels": labels})[0] == 201
+        filters = urllib.parse.quote(json.dumps({"label": [f"label-{i:03}" for i in range(180, 240)]}))
+        reply, longest = longest_beside(daemon, "GET", f"/containers/json?all=1&filters={filters}", unix=docker.path)
+        assert {c["Names"][0] for c in reply.json()} == {f"/long-{i}" for i in range(1000)}
+        assert all(c["Labels"] == labels for c in reply.json())
+        assert longest < 0.015
+    finally:
+        docker.remove_all()
 
 
 ASKING = """

@@ -214,6 +214,7 @@ class Redirecting:
                 server.socket.close()
                 server.socket, server.server_address = given, given.getsockname()
         self.address, self.storage = ("%s:%d" % s.server_address for s in self.servers)
+        self.realm = self.address
 
     def __enter__(self):
         for server in self.servers:
@@ -242,7 +243,7 @@ class Redirecting:
             ok = known or not given
             return self.send(request, 200 if ok else 401, {}, json.dumps({"token": self.token if known else "anonymous"}).encode() if ok else b"")
         if self.token and given != f"Bearer {self.token}":
-            return self.send(request, 401, {"WWW-Authenticate": f'Bearer realm="http://{self.address}/token",service="here"'})
+            return self.send(request, 401, {"WWW-Authenticate": f'Bearer realm="http://{self.realm}/token",service="here"'})
         if not self.token and not given:
             return self.send(request, 401, {"WWW-Authenticate": 'Basic realm="here"'})
         if "/blobs/" in path and not self.token:

@@ -1,15 +1,20 @@
 """A build and an import that try to reach the host: nothing outside of the image may change, and nothing of the host may be seen."""
+import grp
+import http.client
 import io
+import json
 import os
 import re
 import shutil
 import stat
 import subprocess
+import sys
 import tarfile
 
 import pytest
-from atoll import box_path, wait_for
+from atoll import DEADLINE, box_path, wait_for
 from boxapi import check_error
+from events import Events
 from imagelib import (ENDLESS, begin_build, build, built, events, image_instance, import_error, import_image, names, no_work_left, own, run, shell_tree,
                       step_box, tar_of)
 
@@ -214,6 +219,47 @@ HIDDEN = [("GET", ""), ("DELETE", ""), ("PUT", ""), ("POST", "/api/execute"), ("
           ("POST", "/restore"), ("POST", "/replace")]
 
 
+def unseen(atoll, box, volume):
+    """Neither a list nor a record nor a number that a client reads knows this box; the only one that it knows is `mine`."""
+    assert atoll.boxes() == ["mine"] and atoll.request("GET", "/v1/sandboxes").json()["total"] == 1
+    for path in ("/v1/events", "/v1/audit", "/v1/approvals", "/metrics", "/v1/volumes", f"/v1/volumes/{volume}"):
+        assert box not in atoll.request("GET", path).text, path
+    metrics = atoll.request("GET", "/metrics").text
+    assert sum(int(n) for n in re.findall(r"^atoll_sandboxes\{.*\} (\d+)$", metrics, re.M)) == 1
+    assert sum(atoll.request("GET", "/v1/health").json()["sandboxes"].values()) == 1
+    connection = http.client.HTTPConnection(*atoll.address.rsplit(":", 1), timeout=60)
+    connection.request("GET", "/v1/events?follow=1", headers={"Authorization": f"Bearer {atoll.token}"})
+    with Events(connection, connection.getresponse()) as stream:
+        usage = stream.until(lambda e: e["type"] == "usage" and e["samples"])[-1]
+    assert [s["sandbox"] for s in usage["samples"]] == ["mine"]
+
+
+def test_boxes_of_builds_are_in_no_list_and_no_number(atoll):
+    """Not even after a restart of the daemon, until it has removed those whose jobs are gone; the image service sees them."""
+    box, volume = "image-1-" + "0" * 32, "atoll.build.cache.seen"
+    assert atoll.request("PUT", box_path("mine"), {}).status == 201
+    assert own(atoll, "POST", f"/v1/volumes/{volume}", {}).status == 201
+    settings = {"volumes": [{"name": volume, "path": "/c"}], "network": {"mode": "list", "ask": True}}
+    assert own(atoll, "PUT", box_path(box), settings).status == 201
+    try:
+        # A question of such a box, too, is for the image service alone.
+        assert own(atoll, "POST", box_path(box, "/api/execute"), {"command": "(wget -q http://198.51.100.7/ &) </dev/null >/dev/null 2>&1"}).status == 200
+        asked = wait_for(lambda: own(atoll, "GET", "/v1/approvals").json()["approvals"], "the box's question")[0]
+        assert asked["sandbox"] == box
+        answer = {"decision": "allow"}
+        check_error(atoll.request("POST", f"/v1/approvals/{asked['id']}", answer), "APPROVAL_NOT_FOUND", 404)
+        assert box in own(atoll, "GET", f"/v1/volumes/{volume}").json()["usedBy"]
+        unseen(atoll, box, volume)
+        assert own(atoll, "POST", f"/v1/approvals/{asked['id']}", {"decision": "deny"}).status == 200
+        atoll.kill_daemon()
+        unseen(atoll, box, volume)
+    finally:
+        assert own(atoll, "DELETE", box_path(box)).status in (204, 404)
+        assert atoll.request("DELETE", box_path("mine")).status == 204
+        assert atoll.request("DELETE", f"/v1/volumes/{volume}").status == 200
+    assert box not in atoll.request("GET", "/v1/audit").text
+
+
 def test_boxes_of_builds_are_out_of_reach_of_clients(atoll):
     """A build's secret was read, and a cached step poisoned, by an exec in its box."""
     assert atoll.request("PUT", box_path("mine"), {}).status == 201
@@ -222,7 +268,8 @@ def test_boxes_of_builds_are_out_of_reach_of_clients(atoll):
         box = step_box(atoll)
         assert re.fullmatch(r"image-\d+-[0-9a-f]{32}", box)
         assert atoll.boxes() == ["mine"] and atoll.request("GET", "/v1/sandboxes").json()["total"] == 1
-        assert box not in atoll.request("GET", "/v1/events").text
+        for path in ("/v1/events", "/v1/audit", "/metrics"):
+            assert box not in atoll.request("GET", path).text, path
         body = {"command": "cat /secret", "ids": ["x"], "from": {"sandbox": "mine"}, "port": 8000}
         for unix, token in ((True, False), (False, True)):
             for method, rest in HIDDEN:
@@ -257,6 +304,8 @@ def test_a_sandbox_with_such_an_id_goes_on(atoll):
     try:
         assert atoll.boxes() == ["docker-old"]
         assert atoll.execute("docker-old", "echo hi")["stdout"] == "hi\n"
+        check_error(atoll.request("POST", box_path("docker-old", "/fork"), {"count": 1}), "RESERVED_SANDBOX_ID", 400)
+        assert atoll.boxes() == ["docker-old"]
         assert atoll.request("PUT", box_path("docker-old"), {"labels": {"a": "b"}}).status == 200
     finally:
         assert atoll.request("DELETE", box_path("docker-old")).status == 204
@@ -277,6 +326,22 @@ def test_volumes_of_builds_are_none_of_a_clients(atoll):
     assert check_error(reply, "VALIDATION_FAILED", 400)["context"]["validationErrors"][0]["field"] == "volumes"
     assert atoll.boxes() == []
     assert atoll.request("DELETE", f"/v1/volumes/{cache}").status == 200
+
+
+def test_a_sandbox_keeps_the_volumes_of_builds_that_it_has_and_no_more(atoll):
+    names = [f"atoll.build.cache.{c}" for c in "ab"]
+    volumes = [{"name": name, "path": f"/{name[-1]}"} for name in names]
+    for name in names:
+        assert own(atoll, "POST", f"/v1/volumes/{name}", {}).status == 201
+    assert own(atoll, "PUT", box_path("older"), {"volumes": volumes[:1]}).status == 201
+    try:
+        assert atoll.request("PUT", box_path("older"), {"volumes": volumes[:1]}).status == 200
+        for wanted in (volumes, volumes[1:]):
+            check_error(atoll.request("PUT", box_path("older"), {"volumes": wanted}), "VALIDATION_FAILED", 400)
+    finally:
+        assert atoll.request("DELETE", box_path("older")).status == 204
+        for name in names:
+            assert atoll.request("DELETE", f"/v1/volumes/{name}").status == 200
 
 
 def token_of(atoll, name):
@@ -304,3 +369,37 @@ def test_each_token_has_caches_and_cached_steps_of_its_own(atoll):
     assert "cached" in {e["type"] for e in found}  # root's own
     for who in ("ann", "bob"):
         assert atoll.request("DELETE", f"/v1/tokens/{who}").status in (200, 204)
+
+
+AS_USER = """
+import socket, sys
+body = sys.stdin.buffer.read()
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b"POST /v1/images/build?tag=%s HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\nContent-Length: %d\\r\\n\\r\\n"
+          % (sys.argv[2].encode(), len(body)) + body)
+while piece := s.recv(65536):
+    sys.stdout.buffer.write(piece)
+"""
+
+
+def build_as(atoll, uid, tag, context):
+    """The kinds of events of a build that a user of the group `atoll` asks for over the unix socket."""
+    r = subprocess.run([sys.executable, "-c", AS_USER, atoll.socket, tag], input=context, capture_output=True, check=False, timeout=DEADLINE,
+                       user=uid, group=grp.getgrnam("atoll").gr_gid, extra_groups=[], cwd="/")
+    assert r.returncode == 0 and b"HTTP/1.1 200 " in r.stdout, r
+    found = [json.loads(line) for line in re.findall(rb"^data: (.*?)\r?$", r.stdout, re.M)]
+    assert found[-1]["type"] == "done", found[-1]
+    return {e["type"] for e in found}
+
+
+def test_each_user_of_the_socket_has_caches_and_cached_steps_of_its_own(atoll):
+    """Users of the group are told apart by the kernel's word for their connection; root is an owner of its own."""
+    text = "FROM default\nRUN --mount=type=cache,id=users,target=/c cat /c/f; date +%N > /c/f\n"
+    context = tar_of([("Dockerfile", text.encode(), {})])
+    before = {v["name"] for v in atoll.request("GET", "/v1/volumes").json()["volumes"]}
+    first, second = 54321, 54322
+    for uid, cached in ((first, False), (second, False), (0, False), (first, True), (second, True), (0, True)):
+        assert ("cached" in build_as(atoll, uid, f"by-{uid}", context)) == cached, uid
+    made = {v["name"] for v in atoll.request("GET", "/v1/volumes").json()["volumes"]} - before
+    assert len(made) == 3 and all(name.startswith("atoll.build.cache.") for name in made), made

@@ -55,6 +55,12 @@ def test_a_sandbox_is_backed_up_and_restored(sandbox: Any, make: Make, other_id:
         second = sandbox.backup()
         assert second.parent == first.id and second.expires_at is None
         assert [one.id for one in sandbox.backups()] == [first.id, second.id]
+        usage = sandbox.backup_usage()
+        assert (usage.bytes, usage.hidden, usage.hidden_bytes) == (first.size + second.size, 0, 0)
+        assert usage.allowed is not None and usage.allowed > usage.bytes
+        with Atoll() as atoll:
+            everything = atoll.backup_usage()
+        assert everything.bytes >= usage.bytes and everything.allowed is None
         sandbox.restore_from(first)
         assert sandbox.info().state == "stopped" and sandbox.read_file("/root/f") == "one"
         # They outlive the sandbox, and make others.

@@ -16,6 +16,9 @@ test('a backup outlives its sandbox, and is restored into another', async () => 
   const next = await sandbox.storage.backup();
   expect(next).toMatchObject({ name: null, parent: made.id, expiresAt: null });
   expect((await sandbox.storage.backups()).map(({ id }) => id)).toEqual([made.id, next.id]);
+  const usage = await sandbox.storage.backupUsage();
+  expect(usage).toMatchObject({ bytes: made.size + next.size, hidden: 0, hiddenBytes: 0 });
+  expect(usage.allowed).toBeGreaterThan(usage.bytes);
 
   await sandbox.storage.restoreFrom(made);
   expect(await text(sandbox)).toBe('one');

@@ -1,15 +1,20 @@
 /*
  * doctor_storage.c - where the files of boxes can live on this host: a pool with limits and snapshots, or plain
- * directories.
+ * directories. And whether daemons that have ended keep images.
  */
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/utsname.h>
+#include <time.h>
 
+#include "base/fd.h"
 #include "cli/doctor/doctor.h"
 
 #define BTRFS_MAGIC 0x9123683e
@@ -92,8 +97,69 @@ static void check_quota(struct cli *c, struct doctor_row *r)
 			"takes 1.2 ms more");
 }
 
+/* ---- notes of daemons that share the image directory ---- */
+
+enum { ENDED_AFTER = 7 * 86400, SILENT_AFTER = 30 * 86400 };
+
+struct ended {
+	size_t n;
+	char first[80];
+};
+
+/* The lock that its warden holds in staging/INSTANCE. */
+static bool warden_lives(const char *instance)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	auto_free char *path = xasprintf("%s/staging/%s/lock", cli_images_dir(), instance);
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return fd >= 0 && (fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type != F_UNLCK);
+}
+
+/* Its data directory is gone, or it has never said where that is and has noted nothing for long. */
+static bool has_ended(const char *instance)
+{
+	struct stat st, data;
+	char where[4096];
+	auto_free char *notes = xasprintf("%s/users/%s", cli_images_dir(), instance);
+	auto_free char *path = xasprintf("%s/.data", notes);
+	if (lstat(notes, &st) < 0 || !S_ISDIR(st.st_mode) || warden_lives(instance))
+		return false;
+	time_t rests = time(NULL) - st.st_mtime;
+	if (!doctor_read(path, where, sizeof where) || !*where)
+		return rests > SILENT_AFTER;
+	return rests > ENDED_AFTER && lstat(where, &data) < 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+static void look_at_notes(DIR *users, struct ended *ret)
+{
+	for (struct dirent *d; (d = readdir(users));)
+		if (d->d_name[0] != '.' && has_ended(d->d_name) && !ret->n++)
+			snprintf(ret->first, sizeof ret->first, "%.79s", d->d_name);
+}
+
+static void check_notes(struct cli *c, struct doctor_row *r)
+{
+	struct ended found = {0};
+	char advice[240];
+	(void)c;
+	auto_free char *path = xasprintf("%s/users", cli_images_dir());
+	DIR *users = opendir(path);
+	if (!users && errno == EACCES)
+		return doctor_set(r, DOCTOR_UNKNOWN, "Run 'atoll doctor' as root.", "you may not read %.150s", path);
+	if (users) {
+		look_at_notes(users, &found);
+		closedir(users);
+	}
+	if (!found.n)
+		return doctor_set(r, DOCTOR_OK, NULL, "no daemon that has ended keeps images");
+	snprintf(advice, sizeof advice, "If it will not come back: rm -r %.120s/%s", path, found.first);
+	doctor_set(r, DOCTOR_NOTE, advice, "%zu daemon%s that seem%s to have ended still keep%s images", found.n,
+		found.n > 1 ? "s" : "", found.n > 1 ? "" : "s", found.n > 1 ? "" : "s");
+}
+
 const struct doctor_check doctor_storage_checks[] = {
 	{"storage", "pool", check_pool},
 	{"storage", "disk quotas", check_quota},
+	{"storage", "image notes", check_notes},
 };
 const size_t doctor_storage_checks_count = ARRAY_LEN(doctor_storage_checks);

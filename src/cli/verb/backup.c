@@ -156,7 +156,30 @@ static void add_row(struct table *t, const struct json *it)
 }
 
 static const char *const heads[] = {"ID", "BOX", "NAME", "STATE", ">SIZE", ">AGE"};
-static const struct listing listing = {"backups", heads, ARRAY_LEN(heads), add_row, "there are no backups"};
+
+/* "3 hidden, 1.2 GiB; 40 GiB of 100 GiB": what the rows do not say. */
+static void print_usage(const struct json *answer)
+{
+	const struct json *usage = json_get(answer, "usage");
+	auto_buf struct buf out = {0};
+	uint64_t bytes = 0, hidden = 0, hidden_bytes = 0, allowed = 0;
+	char text[24];
+	if (json_is_null(usage) || json_read_u64(usage, "bytes", 0, UINT64_MAX, &bytes, NULL) < 0 ||
+		json_read_u64(usage, "hidden", 0, UINT64_MAX, &hidden, NULL) < 0 ||
+		json_read_u64(usage, "hiddenBytes", 0, UINT64_MAX, &hidden_bytes, NULL) < 0 ||
+		json_read_u64(usage, "allowed", 0, UINT64_MAX, &allowed, NULL) < 0 || (!bytes && !hidden))
+		return;
+	if (hidden)
+		buf_printf(&out, "%llu hidden, %s; ", (unsigned long long)hidden, box_size_text(hidden_bytes, text));
+	buf_add_c(&out, box_size_text(bytes, text));
+	if (allowed)
+		buf_printf(&out, " of %s", box_size_text(allowed, text));
+	buf_add_byte(&out, '\n');
+	cli_print(&out);
+}
+
+static const struct listing listing = {
+	"backups", heads, ARRAY_LEN(heads), add_row, "there are no backups", print_usage};
 
 /* Backups outlive their box: without one of this name, the box must be there. */
 static int list_of(struct cli *c, const char *id, struct err *e)
@@ -173,7 +196,7 @@ static int list_of(struct cli *c, const char *id, struct err *e)
 	if (c->json)
 		cli_print(&answer);
 	else
-		listing_print(&listing, list);
+		listing_print(&listing, json_root(d));
 	return 0;
 }
 

@@ -12,10 +12,11 @@ struct listing {
 	const char *const *heads;
 	size_t columns;
 	void (*add_row)(struct table *t, const struct json *item);
-	const char *empty; /* said when there is none */
+	const char *empty;			 /* said when there is none */
+	void (*foot)(const struct json *answer); /* prints what follows the table; may be NULL */
 };
 
-/* Prints the items. */
-void listing_print(const struct listing *l, const struct json *items);
+/* Prints an answer. */
+void listing_print(const struct listing *l, const struct json *answer);
 /* Asks for `path` and prints the items of the answer; with --json, the answer itself. */
 int listing_ask(struct cli *c, const char *path, const struct listing *l, struct err *e);

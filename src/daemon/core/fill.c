@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "daemon/core/sandbox.h"
+#include "daemon/core/uses.h"
 #include "daemon/network/gate_client.h"
 
 struct fill {
@@ -112,7 +113,8 @@ int sandbox_fill(struct daemon *d, const struct sandbox_filling *what, struct er
 		return -1;
 	api_spec_free(&s->spec);
 	api_spec_copy(&s->spec, what->spec);
-	s->work = sandbox_settings_work(what->spec->settings);
+	uses_note(s);
+	sandbox_set_work(s, sandbox_settings_work(what->spec->settings));
 	struct fill *f = fill_new(s, what->snapshot, what->on_done, what->arg);
 	sandbox_op_begin(s, OP_FILL);
 	s->row = PART_ASKED;

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "daemon/core/sandbox.h"
+#include "daemon/core/uses.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "proto/limits.h"
@@ -104,7 +105,7 @@ static void hand_waiters_on(struct sandbox *old)
 	struct sandbox *s = sandbox_add(old->daemon, old->id, SB_CREATING, &e);
 	if (!s)
 		return sandbox_fail_waiters(old, WAIT_RUNNING, &e);
-	s->work = old->work;
+	sandbox_set_work(s, old->work);
 	while (!list_empty(&old->waiters)) {
 		struct sandbox_waiter *w = list_entry(old->waiters.next, struct sandbox_waiter, node);
 		list_del(&w->node);
@@ -149,6 +150,7 @@ static void start_for(struct sandbox *s, struct sandbox_waiter *w)
 	if (w->change && !s->has_files) {
 		s->wished = true;
 		api_change_apply(w->change, &s->spec);
+		uses_note(s);
 		if (w->change->no_image.code)
 			return sandbox_create_refused(s, &w->change->no_image);
 	}
@@ -239,8 +241,10 @@ static void on_deadline(struct loop_timer *t)
 	/* A sandbox that the warden has told nothing of yet may have files. */
 	bool wished =
 		w->change && !s->has_files && s->state == SB_CREATING && s->op == OP_NONE && s->view != VIEW_UNSEEN;
-	if (wished)
+	if (wished) {
 		api_change_apply(w->change, &s->spec);
+		uses_note(s);
+	}
 	waiter_release(w, &e);
 	if (wished && list_empty(&s->waiters))
 		sandbox_set_failed(s, &e);
@@ -274,7 +278,7 @@ int sandbox_wait_id(struct daemon *d, const char *id, struct sandbox_waiter *w, 
 	s = sandbox_add(d, id, SB_CREATING, e);
 	if (!s)
 		return -1;
-	s->work = w->change && sandbox_settings_work(w->change->settings_changes);
+	sandbox_set_work(s, w->change && sandbox_settings_work(w->change->settings_changes));
 	return sandbox_wait(s, w, e);
 }
 

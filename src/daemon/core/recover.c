@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "daemon/core/sandbox.h"
+#include "daemon/core/uses.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/ports/ports.h"
@@ -39,9 +40,10 @@ static int take_row(void *arg, const struct store_row *row, struct err *e)
 	free(s->spec.settings);
 	s->spec.network = xstrdup(row->network);
 	s->spec.settings = xstrdup(row->settings);
-	s->work = sandbox_settings_work(row->settings);
+	sandbox_set_work(s, sandbox_settings_work(row->settings));
 	s->spec.env = xstrdup(row->env);
 	s->spec.labels = xstrdup(row->labels);
+	uses_note(s);
 	return 0;
 }
 
@@ -231,7 +233,7 @@ static void on_up(void *arg, const struct box_info *boxes, size_t n)
 	size_t known;
 	for (size_t i = 0; i < n; i++)
 		map_put(&listed, str_of(boxes[i].id), (void *)&boxes[i]);
-	struct sandbox **all = sandbox_sorted(d, "", &known);
+	struct sandbox **all = sandbox_sorted(d, &known);
 	for (size_t i = 0; i < known; i++)
 		sandbox_ref(all[i]);
 	for (size_t i = 0; i < known; i++) {

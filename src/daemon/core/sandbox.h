@@ -80,6 +80,10 @@ struct sandbox {
 	int64_t backup_due_ms;	  /* wall clock: the next scheduled backup … */
 	uint64_t backup_every_ms; /* … of the schedule that it was computed for; 0: of none */
 
+	struct volume_use *uses; /* volumes that its settings name: uses.h */
+	size_t uses_n;
+	struct list running; /* in daemon.running */
+
 	struct list ports; /* struct port, by number: ports.h */
 	size_t ports_n;
 	struct list tunnel_hosts; /* struct tunnel: tunnels.h */
@@ -131,13 +135,22 @@ void sandbox_write_state(const struct sandbox *s);
 /* The settings have the note that makes a sandbox one of the image service. */
 #define SANDBOX_WORK ".work"
 bool sandbox_settings_work(const char *settings);
+void sandbox_set_work(struct sandbox *s, bool work);
 /* False once it is destroyed: it has left the table. */
 static inline bool sandbox_exists(const struct sandbox *s)
 {
 	return s->state != SB_DESTROYED;
 }
-/* Sorted by id, after `after` ("": from the start); the array is the caller's to free. */
-struct sandbox **sandbox_sorted(struct daemon *d, const char *after, size_t *ret_n);
+/* All, sorted by id; the array is the caller's to free. */
+struct sandbox **sandbox_sorted(struct daemon *d, size_t *ret_n);
+/* The same for the first `limit` after `after` ("": from the start) that pick() wants, without sorting all. */
+struct sandbox_page {
+	const char *after;
+	size_t limit;
+	bool (*pick)(const void *arg, const struct sandbox *s);
+	const void *arg;
+};
+struct sandbox **sandbox_page(struct daemon *d, const struct sandbox_page *p, size_t *ret_n);
 void sandbox_row(const struct sandbox *s, struct store_row *ret);
 
 /* ---- lifecycle.c ---- */

@@ -6,6 +6,7 @@
 #include "base/turn.h"
 #include "daemon/core/dial.h"
 #include "daemon/core/settings.h"
+#include "daemon/core/uses.h"
 #include "daemon/limits.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/hooks.h"
@@ -18,6 +19,13 @@
 struct sandbox *sandbox_find(struct daemon *d, const char *id)
 {
 	return map_get(&d->boxes, str_of(id));
+}
+
+static void note_running(struct sandbox *s)
+{
+	list_del(&s->running);
+	if (s->state == SB_RUNNING)
+		list_push(&s->daemon->running, &s->running);
 }
 
 struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state state, struct err *e)
@@ -42,7 +50,22 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	struct sandbox *old = map_put(&d->boxes, str_of(s->id), s);
 	INVARIANT(!old);
 	d->by_state[state]++;
+	note_running(s);
 	return s;
+}
+
+/* Boxes of builds are counted apart: the numbers of states are for clients. */
+static void count(const struct sandbox *s, bool in)
+{
+	size_t *n = s->work ? &s->daemon->work_n : &s->daemon->by_state[s->state];
+	*n += in ? 1 : (size_t)-1;
+}
+
+void sandbox_set_work(struct sandbox *s, bool work)
+{
+	count(s, false);
+	s->work = work;
+	count(s, true);
 }
 
 bool sandbox_settings_work(const char *settings)
@@ -132,7 +155,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 {
 	struct daemon *d = s->daemon;
 	INVARIANT(state_move_allowed(s->state, to));
-	d->by_state[s->state]--;
+	count(s, false);
 	if (s->state == SB_RUNNING) {
 		http_client_forget(d->client, &s->agent);
 		dial_drop(s);
@@ -140,6 +163,7 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	log_move(s, to, reason);
 	events_move(s, to, reason);
 	s->state = to;
+	note_running(s);
 	s->has_files |= to == SB_RUNNING;
 	s->filling = false;
 	if (to == SB_DESTROYED)
@@ -155,11 +179,12 @@ void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)
 	if (to == SB_DESTROYED) {
 		map_del(&d->boxes, str_of(s->id));
 		ports_clear(s);
+		uses_drop(s);
 		/* Callers hold a reference; dropping the last one frees the sandbox. */
 		INVARIANT(s->refs > 0);
 		return;
 	}
-	d->by_state[to]++;
+	count(s, true);
 	if (to == SB_RUNNING)
 		s->last_used = loop_now(d->loop);
 	sandbox_set_idle(s);
@@ -170,16 +195,50 @@ static int by_id(const void *a, const void *b)
 	return strcmp((*(struct sandbox *const *)a)->id, (*(struct sandbox *const *)b)->id);
 }
 
-struct sandbox **sandbox_sorted(struct daemon *d, const char *after, size_t *ret_n)
+struct sandbox **sandbox_sorted(struct daemon *d, size_t *ret_n)
 {
-	struct sandbox **v = xmalloc(d->boxes.count * sizeof(struct sandbox *));
+	struct sandbox **v = xmalloc((d->boxes.count + 1) * sizeof(struct sandbox *));
 	size_t n = 0, it = 0;
-	struct str key;
 	void *value;
-	while (map_next(&d->boxes, &it, &key, &value)) {
+	while (map_next(&d->boxes, &it, &(struct str){0}, &value))
+		v[n++] = value;
+	qsort(v, n, sizeof *v, by_id);
+	*ret_n = n;
+	return v;
+}
+
+/* The last one of a heap in which each is behind its children takes its place. */
+static void sift_down(struct sandbox **heap, size_t n, size_t at)
+{
+	for (size_t child; (child = 2 * at + 1) < n; at = child) {
+		if (child + 1 < n && by_id(&heap[child], &heap[child + 1]) < 0)
+			child++;
+		if (by_id(&heap[at], &heap[child]) >= 0)
+			return;
+		struct sandbox *s = heap[at];
+		heap[at] = heap[child];
+		heap[child] = s;
+	}
+}
+
+/* A heap of the smallest ids so far, the greatest of them on top: most sandboxes cost one comparison. */
+struct sandbox **sandbox_page(struct daemon *d, const struct sandbox_page *p, size_t *ret_n)
+{
+	struct sandbox **v = xmalloc((p->limit + 1) * sizeof(struct sandbox *));
+	size_t n = 0, it = 0;
+	void *value;
+	while (map_next(&d->boxes, &it, &(struct str){0}, &value)) {
 		struct sandbox *s = value;
-		if (strcmp(s->id, after) > 0)
+		if (strcmp(s->id, p->after) <= 0 || (n == p->limit && by_id(&s, &v[0]) > 0) || !p->pick(p->arg, s))
+			continue;
+		if (n < p->limit) {
 			v[n++] = s;
+			for (size_t i = n / 2; n == p->limit && i-- > 0;)
+				sift_down(v, n, i);
+			continue;
+		}
+		v[0] = s;
+		sift_down(v, n, 0);
 	}
 	qsort(v, n, sizeof *v, by_id);
 	*ret_n = n;

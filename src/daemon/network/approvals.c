@@ -19,6 +19,7 @@ struct approval {
 	uint16_t port;
 	int64_t since, until; /* wall clock, ms */
 	bool taken;	      /* is being answered */
+	bool work;	      /* of a box of a build: for the image service alone */
 };
 
 /* A rule that counts for all sandboxes. */
@@ -220,6 +221,8 @@ static void tell_end(struct daemon *d, const struct approval *a, const char *end
 {
 	auto_buf struct buf out = {0};
 	struct json_writer w = json_writer(&out);
+	if (a->work)
+		return;
 	json_object_begin(&w);
 	json_member_cstr(&w, "type", "ended");
 	json_member_cstr(&w, "id", a->id);
@@ -256,13 +259,16 @@ void approvals_asked(struct daemon *d, const struct json *o)
 	a.port = (uint16_t)port;
 	a.since = (int64_t)since;
 	a.until = (int64_t)until;
+	const struct sandbox *s = sandbox_find(d, a.sandbox);
+	a.work = s && s->work;
 	struct approval *added = xmalloc(sizeof *added);
 	*added = a;
 	list_init(&added->node);
 	list_push(&d->approvals->list, &added->node);
 	d->approvals->n++;
 	write_event(&out, added);
-	followers_send(&d->approvals->followers, buf_str(&out));
+	if (!added->work)
+		followers_send(&d->approvals->followers, buf_str(&out));
 }
 
 void approvals_unasked(struct daemon *d, const struct json *o)
@@ -291,20 +297,23 @@ void approvals_lost(struct daemon *d)
 	}
 }
 
-void approvals_write(const struct daemon *d, struct json_writer *w)
+void approvals_ids(const struct daemon *d, void (*each)(void *arg, const char *id), void *arg)
 {
-	json_key(w, "approvals");
-	json_array_begin(w);
-	list_each(it, &d->approvals->list)
-	{
-		const struct approval *a = list_entry(it, struct approval, node);
-		if (a->taken)
-			continue;
-		json_object_begin(w);
-		write_members(w, a);
-		json_object_end(w);
-	}
-	json_array_end(w);
+	list_each(it, &d->approvals->list) each(arg, list_entry(it, struct approval, node)->id);
+}
+
+void approvals_write(const struct daemon *d, const char *id, bool own, struct json_writer *w)
+{
+	const struct approval *a = find(d, id);
+	if (!a || a->taken || (a->work && !own))
+		return;
+	json_object_begin(w);
+	write_members(w, a);
+	json_object_end(w);
+}
+
+void approvals_write_always(const struct daemon *d, struct json_writer *w)
+{
 	json_key(w, "always");
 	json_array_begin(w);
 	list_each(it, &d->approvals->kept)
@@ -328,7 +337,7 @@ int approvals_follow(struct daemon *d, const struct follow *how, struct err *e)
 	{
 		auto_buf struct buf out = {0};
 		const struct approval *a = list_entry(it, struct approval, node);
-		if (a->taken)
+		if (a->taken || a->work)
 			continue;
 		write_event(&out, a);
 		follower_send(f, buf_str(&out));
@@ -336,10 +345,10 @@ int approvals_follow(struct daemon *d, const struct follow *how, struct err *e)
 	return 0;
 }
 
-int approvals_take(struct daemon *d, const char *id, struct approval_answer *ret, struct err *e)
+int approvals_take(struct daemon *d, const char *id, bool own, struct approval_answer *ret, struct err *e)
 {
 	struct approval *a = find(d, id);
-	if (!a || a->taken)
+	if (!a || a->taken || (a->work && !own))
 		return err_set(e, ERRC_APPROVAL_NOT_FOUND,
 			"no connection waits for the approval '%.40s': it was answered, came too late, or its client "
 			"is gone",

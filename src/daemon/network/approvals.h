@@ -44,12 +44,15 @@ void approvals_unasked(struct daemon *d, const struct json *o);
 /* The gate has gone: its questions with it. */
 void approvals_lost(struct daemon *d);
 
-/* ---- for clients ---- */
-/* "approvals": [ … ], "always": [ … ] */
-void approvals_write(const struct daemon *d, struct json_writer *w);
+/* ---- for clients; `own`: for a program of ours, which also sees questions of boxes of builds ---- */
+void approvals_ids(const struct daemon *d, void (*each)(void *arg, const char *id), void *arg);
+/* One question, unless it has ended or is being answered. */
+void approvals_write(const struct daemon *d, const char *id, bool own, struct json_writer *w);
+/* "always": [ … ] */
+void approvals_write_always(const struct daemon *d, struct json_writer *w);
 int approvals_follow(struct daemon *d, const struct follow *how, struct err *e);
 /* Takes the question with this id out of sight. APPROVAL_NOT_FOUND; fills id, sandbox and rule of *a. */
-int approvals_take(struct daemon *d, const char *id, struct approval_answer *a, struct err *e);
+int approvals_take(struct daemon *d, const char *id, bool own, struct approval_answer *a, struct err *e);
 /* It could not be answered: show it again. */
 void approvals_put_back(struct daemon *d, const char *id);
 /* It has been answered. */

@@ -379,7 +379,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-void secrets_list(const struct daemon *d, struct json_writer *w)
+void secrets_names(const struct daemon *d, void (*each)(void *arg, const char *name), void *arg)
 {
 	size_t it = 0, n = 0;
 	void *v;
@@ -387,11 +387,8 @@ void secrets_list(const struct daemon *d, struct json_writer *w)
 	while (map_next(&d->secrets->map, &it, &(struct str){0}, &v))
 		all[n++] = v;
 	qsort(all, n, sizeof *all, by_name);
-	json_key(w, "secrets");
-	json_array_begin(w);
 	for (size_t i = 0; i < n; i++)
-		show(all[i], w);
-	json_array_end(w);
+		each(arg, all[i]->name);
 }
 
 void secrets_used(struct daemon *d, const char *name, int64_t time_ms)

@@ -29,7 +29,8 @@ int secrets_put(struct daemon *d, const char *name, struct json_doc *body, struc
 bool secrets_delete(struct daemon *d, const char *name);
 /* Its description, without the value; false: there is none. */
 bool secrets_show(const struct daemon *d, const char *name, struct json_writer *w);
-void secrets_list(const struct daemon *d, struct json_writer *w);
+/* Their names, sorted. */
+void secrets_names(const struct daemon *d, void (*each)(void *arg, const char *name), void *arg);
 /* A name that can be one. */
 bool secrets_name_ok(struct str name);
 void secrets_used(struct daemon *d, const char *name, int64_t time_ms);

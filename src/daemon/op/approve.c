@@ -110,7 +110,7 @@ struct operation *op_approve(
 	a->op.free = approving_free;
 	a->answer = *answer;
 	a->ret = ret;
-	bool taken = approvals_take(a->op.daemon, id, &a->answer, &e) == 0;
+	bool taken = approvals_take(a->op.daemon, id, caller_is_own(&a->op.caller), &a->answer, &e) == 0;
 	snprintf(a->op.id, sizeof a->op.id, "%s", taken ? a->answer.sandbox : "");
 	if (!taken)
 		op_fail(&a->op, &e);

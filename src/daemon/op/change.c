@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/core/settings.h"
+#include "daemon/core/uses.h"
 #include "daemon/network/gate_client.h"
 #include "daemon/network/network.h"
 #include "daemon/network/secrets.h"
@@ -67,6 +68,7 @@ static void change_end(struct changing *c, const struct err *e)
 	api_spec_free(&s->spec);
 	s->spec = c->after;
 	c->after = (struct api_spec){0};
+	uses_note(s);
 	sandbox_set_idle(s);
 	if (strcmp(c->before.settings, s->spec.settings) != 0)
 		gate_client_secrets(c->op.daemon->gate, s);

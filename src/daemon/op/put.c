@@ -135,7 +135,7 @@ static int check_work(struct putting *p, struct err *e)
 	bool own = caller_is_own(&p->op.caller);
 	if (own && str_starts(str_of(p->op.id), STR(IMAGE_BOX)))
 		return settings_note(changes, SANDBOX_WORK, STR("true")), 0;
-	if (own || !*changes || !volumes_of_builds(*changes) || (s && volumes_of_builds(s->spec.settings)))
+	if (own || !*changes || !volumes_add_builds(s ? s->spec.settings : "{}", *changes))
 		return 0;
 	return err_field(e, "volumes", "volumes whose names begin with 'atoll.build.' are for builds alone");
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "daemon/network/network.h"
-#include "daemon/route/request.h"
+#include "daemon/route/pieces.h"
 
 /* ---- the answer ---- */
 
@@ -97,19 +97,32 @@ void handle_approval_forget(struct daemon_request *r)
 	daemon_request_release(r);
 }
 
+static void write_listed(struct json_writer *w, const struct daemon_request *r, void *arg, const char *id)
+{
+	(void)arg;
+	approvals_write(r->daemon, id, caller_is_own(&r->caller), w);
+}
+
+static void write_always(struct json_writer *w, const struct daemon_request *r)
+{
+	approvals_write_always(r->daemon, w);
+}
+
+static void add_id(void *list, const char *id)
+{
+	pieces_list_add(list, id);
+}
+
 void handle_approvals(struct daemon_request *r)
 {
 	struct err e;
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
+	struct pieces_list l = {.key = "approvals", .write = write_listed, .tail = write_always};
 	if (daemon_request_follows(r)) {
 		struct follow how = daemon_request_follow(r);
 		if (approvals_follow(r->daemon, &how, &e) < 0)
 			return daemon_request_error(r, &e);
 		return daemon_request_answered(r, 200);
 	}
-	json_object_begin(&w);
-	approvals_write(r->daemon, &w);
-	json_object_end(&w);
-	daemon_request_json(r, 200, buf_str(&out));
+	approvals_ids(r->daemon, add_id, &l);
+	pieces_list(r, &l);
 }

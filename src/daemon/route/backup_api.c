@@ -130,9 +130,10 @@ static void put_usage(struct json_writer *w, const struct daemon_request *r)
 	json_object_end(w);
 }
 
-static void write_listed(struct json_writer *w, struct daemon *d, const char *id)
+static void write_listed(struct json_writer *w, const struct daemon_request *r, void *arg, const char *id)
 {
-	struct backup *b = backup_find(d, str_of(id));
+	struct backup *b = backup_find(r->daemon, str_of(id));
+	(void)arg;
 	if (b)
 		backup_write(w, b);
 }
@@ -140,12 +141,12 @@ static void write_listed(struct json_writer *w, struct daemon *d, const char *id
 static void run_list(struct backup_call *c)
 {
 	struct daemon_request *r = c->r;
-	struct pieces_ids ids;
-	auto_free struct backup **v = backups_of(r->daemon, *r->match.id ? r->match.id : NULL, &ids.n);
-	ids.v = xcalloc(ids.n + 1, sizeof *ids.v);
-	for (size_t i = 0; i < ids.n; i++)
-		memcpy(ids.v[i], v[i]->id, sizeof *ids.v);
-	pieces_list_and(r, "backups", ids, write_listed, put_usage);
+	struct pieces_list l = {.key = "backups", .write = write_listed, .tail = put_usage};
+	size_t n;
+	auto_free struct backup **v = backups_of(r->daemon, *r->match.id ? r->match.id : NULL, &n);
+	for (size_t i = 0; i < n; i++)
+		pieces_list_add(&l, v[i]->id);
+	pieces_list(r, &l);
 }
 
 void handle_backups(struct daemon_request *r)

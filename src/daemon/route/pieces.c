@@ -1,15 +1,10 @@
 #include "daemon/route/pieces.h"
 
+#include <string.h>
+
 #include "daemon/limits.h"
 
-static void run(struct pieces *p);
-
-static void on_again(struct loop_timer *t)
-{
-	run(container_of(t, struct pieces, again));
-}
-
-/* A client that does not read is waited for by on_writable. */
+/* A client that does not read is waited for by on_writable, as is the connection's next part of a turn. */
 static void run(struct pieces *p)
 {
 	struct daemon_request *r = p->r;
@@ -22,21 +17,18 @@ static void run(struct pieces *p)
 		http_respond_end(r->x);
 		daemon_request_answered(r, 200);
 	} else if (room) {
-		loop_timer_set(r->daemon->loop, &p->again, 0, on_again);
+		http_respond_more(r->x);
 	}
 }
 
 static void on_writable(struct http_exchange *x)
 {
-	struct pieces *p = http_exchange_arg(x);
-	if (!p->again.pos)
-		run(p);
+	run(http_exchange_arg(x));
 }
 
 static void on_close(struct http_exchange *x, bool complete)
 {
 	struct pieces *p = http_exchange_arg(x);
-	loop_timer_stop(&p->again);
 	daemon_request_retake(p->r);
 	p->free(p);
 	daemon_request_closed(x, complete);
@@ -56,49 +48,60 @@ void pieces_start(struct pieces *p, struct daemon_request *r)
 
 struct id_list {
 	struct pieces pieces;
-	const char *key;
-	struct pieces_ids ids;
-	size_t at;
-	pieces_write write;
-	pieces_tail tail; /* may be NULL */
+	struct pieces_list l;
+	struct str left; /* of l.ids */
+	bool begun;
 };
+
+static void begin(struct id_list *l, struct json_writer *w)
+{
+	l->begun = true;
+	if (l->l.key)
+		json_list_begin(w, l->l.key);
+	else
+		json_array_begin(w);
+}
 
 static bool next_objects(struct pieces *p, struct json_writer *w)
 {
 	struct id_list *l = container_of(p, struct id_list, pieces);
-	if (!l->at)
-		json_list_begin(w, l->key);
-	while (l->at < l->ids.n && buf_size(w->out) < API_PIECE)
-		l->write(w, p->r->daemon, l->ids.v[l->at++]);
-	if (l->at < l->ids.n)
+	if (!l->begun)
+		begin(l, w);
+	for (int i = 0; l->left.n && i < API_PIECE_ITEMS && buf_size(w->out) < API_PIECE; i++) {
+		const char *id = l->left.p;
+		l->left = str_skip(l->left, strlen(id) + 1);
+		l->l.write(w, p->r, l->l.arg, id);
+	}
+	if (l->left.n)
 		return true;
 	json_array_end(w);
-	if (l->tail)
-		l->tail(w, p->r);
-	json_object_end(w);
+	if (l->l.tail)
+		l->l.tail(w, p->r);
+	if (l->l.key)
+		json_object_end(w);
 	return false;
 }
 
 static void free_list(struct pieces *p)
 {
 	struct id_list *l = container_of(p, struct id_list, pieces);
-	free(l->ids.v);
+	if (l->l.free)
+		l->l.free(l->l.arg);
+	buf_free(&l->l.ids);
 	free(l);
 }
 
-void pieces_list_and(
-	struct daemon_request *r, const char *key, struct pieces_ids ids, pieces_write write, pieces_tail tail)
+void pieces_list_add(struct pieces_list *l, const char *id)
 {
-	struct id_list *l = xcalloc(1, sizeof *l);
-	*l = (struct id_list){.pieces = {.next = next_objects, .free = free_list},
-		.key = key,
-		.ids = ids,
-		.write = write,
-		.tail = tail};
-	pieces_start(&l->pieces, r);
+	buf_add(&l->ids, id, strlen(id) + 1);
 }
 
-void pieces_list(struct daemon_request *r, const char *key, struct pieces_ids ids, pieces_write write)
+void pieces_list(struct daemon_request *r, struct pieces_list *given)
 {
-	pieces_list_and(r, key, ids, write, NULL);
+	struct id_list *l = xcalloc(1, sizeof *l);
+	*l = (struct id_list){.pieces = {.next = next_objects, .free = free_list}, .l = *given};
+	given->ids = (struct buf){0};
+	given->arg = NULL;
+	l->left = buf_str(&l->l.ids);
+	pieces_start(&l->pieces, r);
 }

@@ -15,6 +15,7 @@ struct query {
 	char after[BOX_ID_MAX + 1];
 	size_t limit;
 	bool has_state;
+	bool own; /* boxes of builds as well */
 	enum sandbox_state state;
 };
 
@@ -40,35 +41,22 @@ static int read_query(struct str text, struct query *q, struct err *e)
 	return 0;
 }
 
-static bool is_listed(const struct daemon_request *r, const struct query *q, const struct sandbox *s)
+static bool is_listed(const void *query, const struct sandbox *s)
 {
-	return (caller_is_own(&r->caller) || !s->work) && (!q->has_state || s->state == q->state);
+	const struct query *q = query;
+	return (q->own || !s->work) && (!q->has_state || s->state == q->state);
 }
 
-static size_t count_all(const struct daemon_request *r)
-{
-	size_t it = 0, n = 0;
-	void *v;
-	while (map_next(&r->daemon->boxes, &it, &(struct str){0}, &v))
-		n += caller_is_own(&r->caller) || !((const struct sandbox *)v)->work;
-	return n;
-}
-
+/* The first that is too many says that there are more. */
 static void take_page(struct daemon_request *r, const struct query *q)
 {
-	size_t all, kept = 0, i = 0;
-	r->list.v = sandbox_sorted(r->daemon, q->after, &all);
-	for (; i < all && kept < q->limit; i++) {
-		struct sandbox *s = r->list.v[i];
-		if (!is_listed(r, q, s))
-			continue;
-		sandbox_ref(s);
-		r->list.v[kept++] = s;
-	}
-	for (; i < all && !r->list.more; i++)
-		r->list.more = is_listed(r, q, r->list.v[i]);
-	r->list.n = kept;
-	r->list.v = xrealloc(r->list.v, (kept ? kept : 1) * sizeof(struct sandbox *));
+	const struct sandbox_page page = {.after = q->after, .limit = q->limit + 1, .pick = is_listed, .arg = q};
+	r->list.v = sandbox_page(r->daemon, &page, &r->list.n);
+	r->list.more = r->list.n > q->limit;
+	if (r->list.more)
+		r->list.n = q->limit;
+	for (size_t i = 0; i < r->list.n; i++)
+		sandbox_ref(r->list.v[i]);
 }
 
 static void write_end(struct daemon_request *r, const char *last)
@@ -79,7 +67,8 @@ static void write_end(struct daemon_request *r, const char *last)
 		json_put_cstr(&out, last);
 	else
 		buf_add_c(&out, "null");
-	buf_printf(&out, ",\"total\":%zu}", count_all(r));
+	buf_printf(
+		&out, ",\"total\":%zu}", r->daemon->boxes.count - (caller_is_own(&r->caller) ? 0 : r->daemon->work_n));
 	http_respond_write(r->x, buf_str(&out));
 	http_respond_end(r->x);
 	daemon_request_answered(r, 200);
@@ -127,6 +116,7 @@ void handle_list(struct daemon_request *r)
 		err_about(&e, "query");
 		return daemon_request_error(r, &e);
 	}
+	q.own = caller_is_own(&r->caller);
 	take_page(r, &q);
 	http_exchange_set(r->x, &ops, r);
 	http_respond_header(r->x, STR("Content-Type"), STR("application/json"));

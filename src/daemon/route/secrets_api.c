@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "daemon/network/secrets.h"
 #include "daemon/route/handlers.h"
-#include "daemon/route/request.h"
+#include "daemon/route/pieces.h"
 
 static void not_found(struct daemon_request *r)
 {
@@ -31,14 +31,22 @@ void handle_secret_put(struct daemon_request *r)
 	answer(r, made ? 201 : 200);
 }
 
+static void write_listed(struct json_writer *w, const struct daemon_request *r, void *arg, const char *name)
+{
+	(void)arg;
+	secrets_show(r->daemon, name, w);
+}
+
+static void add_name(void *list, const char *name)
+{
+	pieces_list_add(list, name);
+}
+
 void handle_secrets(struct daemon_request *r)
 {
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
-	json_object_begin(&w);
-	secrets_list(r->daemon, &w);
-	json_object_end(&w);
-	daemon_request_json(r, 200, buf_str(&out));
+	struct pieces_list l = {.key = "secrets", .write = write_listed};
+	secrets_names(r->daemon, add_name, &l);
+	pieces_list(r, &l);
 }
 
 void handle_secret_get(struct daemon_request *r)

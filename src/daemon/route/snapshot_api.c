@@ -67,24 +67,25 @@ void handle_snapshot_take(struct daemon_request *r)
 	snapshot_take(s, name, on_taken, r);
 }
 
-static void write_listed(struct json_writer *w, struct daemon *d, const char *id)
+static void write_listed(struct json_writer *w, const struct daemon_request *r, void *arg, const char *id)
 {
-	struct snapshot *s = snapshot_find(d, NULL, str_of(id));
+	struct snapshot *s = snapshot_find(r->daemon, NULL, str_of(id));
+	(void)arg;
 	if (s)
 		snapshot_write(w, s);
 }
 
 void handle_snapshots(struct daemon_request *r)
 {
-	struct pieces_ids ids;
+	struct pieces_list l = {.key = "snapshots", .write = write_listed};
 	struct sandbox *s = daemon_request_find(r);
+	size_t n;
 	if (!s)
 		return;
-	auto_free struct snapshot **v = snapshots_of(r->daemon, s->id, &ids.n);
-	ids.v = xcalloc(ids.n + 1, sizeof *ids.v);
-	for (size_t i = 0; i < ids.n; i++)
-		memcpy(ids.v[i], v[i]->id, sizeof *ids.v);
-	pieces_list(r, "snapshots", ids, write_listed);
+	auto_free struct snapshot **v = snapshots_of(r->daemon, s->id, &n);
+	for (size_t i = 0; i < n; i++)
+		pieces_list_add(&l, v[i]->id);
+	pieces_list(r, &l);
 }
 
 /* ---- one ---- */

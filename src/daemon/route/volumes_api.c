@@ -24,7 +24,7 @@ static void answer(struct daemon_request *r, int status, uint64_t used)
 	volume_write(&w, v);
 	if (used != VOLUME_USED_UNKNOWN)
 		json_member_u64(&w, "used", used);
-	volume_write_users(&w, v);
+	volume_write_users(&w, v, caller_is_own(&r->caller));
 	json_object_end(&w);
 	daemon_request_json(r, status, buf_str(&out));
 }

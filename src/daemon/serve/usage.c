@@ -104,6 +104,8 @@ static void take(struct round *r, struct sandbox *s, const struct box_info *info
 	if (info->oom_kills > s->usage->oom_kills)
 		events_oom(s);
 	s->usage->oom_kills = info->oom_kills;
+	if (s->work)
+		return; /* no client sees boxes of builds */
 	json_object_begin(&r->w);
 	json_member_cstr(&r->w, "sandbox", s->id);
 	sample_write(&r->w, &sample);
@@ -138,11 +140,25 @@ static void round_next(struct round *r)
 {
 	while (r->at < r->n && warden_client_is_up(r->daemon->warden)) {
 		struct sandbox *s = r->v[r->at++];
-		if (s->state == SB_RUNNING)
+		if (s->state == SB_RUNNING && (r->keep || !s->work))
 			return sandbox_ask(s, &(struct warden_request){.op = WARDEN_INSPECT}, on_inspected, r);
 		sandbox_unref(s);
 	}
 	round_end(r);
+}
+
+static void take_running(struct round *r)
+{
+	struct list *running = &r->daemon->running;
+	size_t n = 0;
+	list_each(it, running) n++;
+	r->v = xcalloc(n + 1, sizeof(struct sandbox *));
+	list_each(it, running)
+	{
+		struct sandbox *s = list_entry(it, struct sandbox, running);
+		sandbox_ref(s);
+		r->v[r->n++] = s;
+	}
 }
 
 static void on_due(struct loop_timer *t)
@@ -158,9 +174,7 @@ static void on_due(struct loop_timer *t)
 	r->usage = u;
 	r->daemon = d;
 	r->keep = keep;
-	r->v = sandbox_sorted(d, "", &r->n);
-	for (size_t i = 0; i < r->n; i++)
-		sandbox_ref(r->v[i]);
+	take_running(r);
 	r->w = json_writer(&r->out);
 	json_object_begin(&r->w);
 	json_member_cstr(&r->w, "type", "usage");

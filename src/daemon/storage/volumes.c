@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "daemon/core/sandbox.h"
 #include "daemon/core/settings.h"
+#include "daemon/core/uses.h"
 #include "daemon/limits.h"
 #include "http/http.h"
 #include "proto/id.h"
@@ -66,77 +67,27 @@ int volumes_load(struct daemon *d, struct err *e)
 
 /* ---- who uses them ---- */
 
-/* A sandbox may have one volume at two places. */
-static bool is_before(const struct json *list, const struct json *it, struct str name)
-{
-	struct str other = STR_NULL;
-	for (const struct json *before = list->first; before != it; before = before->next)
-		if (json_read_str(before, "name", &other, NULL) == 0 && str_eq(name, other))
-			return true;
-	return false;
-}
-
-/* Calls `each` for every name in the setting of a sandbox, once. */
-static void each_name(
-	const struct sandbox *s, void (*each)(void *arg, const struct sandbox *s, struct str name), void *arg)
-{
-	const struct json *list = NULL;
-	struct str name;
-	if (strcmp(s->spec.settings, "{}") == 0)
-		return;
-	auto_json struct json_doc *doc = settings_get(s->spec.settings, "volumes", &list);
-	json_each(it, list)
-	{
-		if (json_read_str(it, "name", &name, NULL) == 0 && !is_before(list, it, name))
-			each(arg, s, name);
-	}
-}
-
-static void each_use(struct daemon *d, void (*each)(void *arg, const struct sandbox *s, struct str name), void *arg)
-{
-	size_t it = 0;
-	void *s;
-	while (map_next(&d->boxes, &it, &(struct str){0}, &s))
-		each_name(s, each, arg);
-}
-
-static void count_use(void *arg, const struct sandbox *s, struct str name)
-{
-	struct daemon *d = arg;
-	struct volume *v = map_get(&d->volumes, name);
-	(void)s;
-	if (v)
-		v->users++;
-}
-
-static void count_users(struct daemon *d)
-{
-	size_t it = 0;
-	void *v;
-	while (map_next(&d->volumes, &it, &(struct str){0}, &v))
-		((struct volume *)v)->users = 0;
-	each_use(d, count_use, d);
-}
-
 struct users {
 	struct json_writer *w;
-	const struct volume *volume;
+	bool own;
 	size_t shown;
 };
 
-static void show_user(void *arg, const struct sandbox *s, struct str name)
+static bool show_user(void *arg, const struct sandbox *s)
 {
 	struct users *u = arg;
-	if (str_eq_c(name, u->volume->name) && u->shown++ < VOLUME_USERS_SHOWN)
-		json_cstr(u->w, s->id);
+	if (s->work && !u->own)
+		return true;
+	json_cstr(u->w, s->id);
+	return ++u->shown < VOLUME_USERS_SHOWN;
 }
 
-void volume_write_users(struct json_writer *w, const struct volume *v)
+void volume_write_users(struct json_writer *w, const struct volume *v, bool own)
 {
-	struct users u = {.w = w, .volume = v};
+	struct users u = {.w = w, .own = own};
 	json_key(w, "usedBy");
 	json_array_begin(w);
-	each_use(v->daemon, show_user, &u);
+	uses_each(v->daemon, v->name, show_user, &u);
 	json_array_end(w);
 }
 
@@ -145,7 +96,7 @@ void volume_write(struct json_writer *w, const struct volume *v)
 	char time[CLOCK_ISO_LEN];
 	json_member_cstr(w, "name", v->name);
 	json_member_u64(w, "size", v->size);
-	json_member_u64(w, "users", v->users);
+	json_member_u64(w, "users", uses_count(v->daemon, v->name));
 	json_member_cstr(w, "createdAt", clock_iso(v->created_ms, time));
 }
 
@@ -159,7 +110,6 @@ void volumes_list(struct daemon *d, struct json_writer *w)
 	auto_free struct volume **all = xcalloc(d->volumes.count + 1, sizeof(struct volume *));
 	size_t it = 0, n = 0;
 	void *v;
-	count_users(d);
 	while (map_next(&d->volumes, &it, &(struct str){0}, &v))
 		if (((struct volume *)v)->ready)
 			all[n++] = v;
@@ -237,15 +187,16 @@ static void on_row(void *arg, const struct err *e)
 }
 
 /* How long files in a box may be follows its volumes. */
-static void tell_size(void *arg, const struct sandbox *s, struct str name)
+static bool tell_size(void *arg, const struct sandbox *s)
 {
 	const struct volume *v = arg;
-	if (!str_eq_c(name, v->name) || (s->state != SB_RUNNING && s->state != SB_ASLEEP))
-		return;
+	if (s->state != SB_RUNNING && s->state != SB_ASLEEP)
+		return true;
 	const struct warden_request q = {.op = WARDEN_SET_LIMITS,
 		.flags = WARDEN_ONLY_FILES,
 		.volume_bytes = volumes_largest(v->daemon, s->spec.settings)};
 	sandbox_ask(map_get(&v->daemon->boxes, str_of(s->id)), &q, NULL, NULL);
+	return true;
 }
 
 static void on_made(void *arg, const struct warden_answer *a)
@@ -259,7 +210,7 @@ static void on_made(void *arg, const struct warden_answer *a)
 	bool resized = v->ready && v->size != k->size;
 	v->size = k->size;
 	if (resized)
-		each_use(v->daemon, tell_size, v);
+		uses_each(v->daemon, v->name, tell_size, v);
 	snprintf(value, sizeof value, "{\"size\":%llu}", (unsigned long long)k->size);
 	struct store_item item = {
 		.kind = KIND, .key = v->name, .sandbox = "", .created_ms = v->created_ms, .value = value};
@@ -302,10 +253,10 @@ static void on_dropped(void *arg, const struct warden_answer *a)
 
 int volume_delete(struct volume *v, volume_on_done on_done, void *arg, struct err *e)
 {
-	count_users(v->daemon);
-	if (v->users)
-		return err_set(e, ERRC_RESOURCE_BUSY, "volume '%s' is used by %zu sandbox%s", v->name, v->users,
-			v->users > 1 ? "es" : "");
+	size_t users = uses_count(v->daemon, v->name);
+	if (users)
+		return err_set(e, ERRC_RESOURCE_BUSY, "volume '%s' is used by %zu sandbox%s", v->name, users,
+			users > 1 ? "es" : "");
 	return ask(work_new(v, on_done, arg), WARDEN_VOLUME_DROP, on_dropped, e);
 }
 
@@ -321,7 +272,6 @@ static void on_measured(void *arg, const struct warden_answer *a)
 void volume_measure(struct volume *v, volume_on_done on_done, void *arg)
 {
 	struct warden_request q = request_of(v, WARDEN_VOLUME_DISK);
-	count_users(v->daemon);
 	if (warden_client_is_up(v->daemon->warden))
 		warden_client_call(v->daemon->warden, &q, on_measured, work_new(NULL, on_done, arg));
 	else
@@ -386,14 +336,27 @@ int volumes_check_known(const struct daemon *d, const char *settings, struct err
 	return 0;
 }
 
-bool volumes_of_builds(const char *settings)
+static bool has_name(const struct json *list, struct str wanted)
 {
-	const struct json *list;
 	struct str name = STR_NULL;
-	auto_json struct json_doc *doc = settings_get(settings, "volumes", &list);
 	json_each(it, list)
 	{
-		if (json_read_str(it, "name", &name, NULL) == 0 && volume_name_is_given(name))
+		if (json_read_str(it, "name", &name, NULL) == 0 && str_eq(name, wanted))
+			return true;
+	}
+	return false;
+}
+
+bool volumes_add_builds(const char *had, const char *settings)
+{
+	const struct json *list, *before;
+	struct str name = STR_NULL;
+	auto_json struct json_doc *doc = settings_get(settings, "volumes", &list);
+	auto_json struct json_doc *old = settings_get(had, "volumes", &before);
+	json_each(it, list)
+	{
+		if (json_read_str(it, "name", &name, NULL) == 0 && volume_name_is_given(name) &&
+			!has_name(before, name))
 			return true;
 	}
 	return false;

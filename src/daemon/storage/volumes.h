@@ -25,7 +25,6 @@ struct volume {
 	bool ready; /* it has a row */
 	bool busy;  /* being made, resized or deleted */
 	bool dropping;
-	size_t users; /* sandboxes that name it, as counted last */
 };
 
 /* Reads the rows. Before store_start. */
@@ -47,8 +46,8 @@ void volume_measure(struct volume *v, volume_on_done on_done, void *arg);
 void volume_write(struct json_writer *w, const struct volume *v);
 /* "volumes": [ … ], sorted by name. */
 void volumes_list(struct daemon *d, struct json_writer *w);
-/* "usedBy": [ … ]: the ids of at most VOLUME_USERS_SHOWN sandboxes. */
-void volume_write_users(struct json_writer *w, const struct volume *v);
+/* "usedBy": [ … ]: the ids of at most VOLUME_USERS_SHOWN sandboxes; boxes of builds only if `own`. */
+void volume_write_users(struct json_writer *w, const struct volume *v, bool own);
 
 /* ---- of a sandbox ---- */
 
@@ -57,9 +56,9 @@ int volumes_check_setting(const struct json *value, struct err *e);
 /* The first volume of the setting that there is none of: NOT_FOUND. */
 int volumes_check_known(const struct daemon *d, const char *settings, struct err *e);
 /* Whether two settings name the same volumes. */
-/* Whether the settings name a volume of builds. */
-bool volumes_of_builds(const char *settings);
 bool volumes_same(const char *a, const char *b);
+/* Whether `settings` name a volume of builds that `had` do not. */
+bool volumes_add_builds(const char *had, const char *settings);
 /* The volumes of a WARDEN_CREATE. */
 void volumes_ask(const struct daemon *d, const char *settings, struct warden_request *r);
 /* The size of the largest one; 0: there is none. */

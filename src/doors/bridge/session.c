@@ -170,10 +170,16 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 	return v && str_to_u64(str_of(v), BRIDGE_COUNT_MAX, &n) ? n : otherwise;
 }
 
+/* Boxes of builds are none of the bridge. */
+static uint64_t assigned(const struct daemon *d)
+{
+	return d->boxes.count - d->work_n;
+}
+
 bool bridge_has_room(struct daemon *d, const char *box)
 {
 	uint64_t max = setting("WARM_POOL_MAX_INSTANCES", 0);
-	return !max || sandbox_find(d, box) || d->boxes.count < max;
+	return !max || sandbox_find(d, box) || assigned(d) < max;
 }
 
 void bridge_pool_stats(struct daemon_request *r)
@@ -185,8 +191,8 @@ void bridge_pool_stats(struct daemon_request *r)
 	struct json_writer w = json_writer(&out);
 	json_object_begin(&w);
 	json_member_u64(&w, "warm", warm);
-	json_member_u64(&w, "assigned", r->daemon->boxes.count);
-	json_member_u64(&w, "total", warm + r->daemon->boxes.count);
+	json_member_u64(&w, "assigned", assigned(r->daemon));
+	json_member_u64(&w, "total", warm + assigned(r->daemon));
 	json_key(&w, "config");
 	json_object_begin(&w);
 	json_member_u64(&w, "warmTarget", setting("WARM_POOL_TARGET", 0));

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "daemon/route/pieces.h"
 #include "doors/docker/docker.h"
 
 /* ---- create ---- */
@@ -340,26 +341,44 @@ static void write_listed(struct json_writer *w, const struct container *c)
 	json_object_end(w);
 }
 
+struct wish_list {
+	bool every; /* not only those that run */
+	struct json_doc *filters;
+};
+
+static void wish_list_free(void *arg)
+{
+	struct wish_list *l = arg;
+	json_free(l->filters);
+	free(l);
+}
+
+static void write_wished(struct json_writer *w, const struct daemon_request *r, void *arg, const char *key)
+{
+	const struct wish_list *l = arg;
+	const struct container *c = map_get(&r->daemon->docker->containers, str_of(key));
+	if (c && (l->every || c->state == CONTAINER_RUNNING) && passes(c, l->filters))
+		write_listed(w, c);
+}
+
 void container_list(struct docker *k, struct daemon_request *r, uid_t uid)
 {
 	static const char *const known[] = {"ancestor", "id", "label", "name", "status", NULL};
-	auto_json struct json_doc *filters = NULL;
-	auto_buf struct buf out = {0}, all = {0};
-	struct json_writer w = json_writer(&out);
+	auto_buf struct buf all = {0};
+	struct json_doc *filters = NULL;
 	size_t it = 0;
 	struct str key;
 	void *v;
 	docker_query(r, "all", &all);
 	if (docker_filters_read(r, known, &filters) < 0)
 		return;
-	bool every = str_eq_c(buf_str(&all), "1") || str_eq_c(buf_str(&all), "true") ||
-		     (filters && json_get(json_root(filters), "status"));
-	json_array_begin(&w);
-	while (map_next(&k->containers, &it, &key, &v)) {
-		const struct container *c = v;
-		if (c->uid == uid && passes(c, filters) && (every || c->state == CONTAINER_RUNNING))
-			write_listed(&w, c);
-	}
-	json_array_end(&w);
-	daemon_request_json(r, 200, buf_str(&out));
+	struct wish_list *wish = xcalloc(1, sizeof *wish);
+	*wish = (struct wish_list){.filters = filters};
+	wish->every = str_eq_c(buf_str(&all), "1") || str_eq_c(buf_str(&all), "true") ||
+		      (filters && json_get(json_root(filters), "status"));
+	struct pieces_list l = {.write = write_wished, .arg = wish, .free = wish_list_free};
+	while (map_next(&k->containers, &it, &key, &v))
+		if (((const struct container *)v)->uid == uid)
+			pieces_list_add(&l, ((const struct container *)v)->key);
+	pieces_list(r, &l);
 }

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "daemon/route/pieces.h"
 #include "doors/docker/docker.h"
 #include "store/item.h"
 
@@ -139,32 +140,42 @@ static bool is_part(struct str filter, struct str name)
 	return filter.n && memmem(name.p, name.n, filter.p, filter.n);
 }
 
+static void free_filters(void *filters)
+{
+	json_free(filters);
+}
+
+static void write_wished(struct json_writer *w, const struct daemon_request *r, void *filters, const char *key)
+{
+	const struct docker_volume *v = map_get(&r->daemon->docker->volumes, str_of(key));
+	if (v && docker_filter_any(filters, "name", is_part, str_of(v->name)) &&
+		docker_filter_labels(filters, v->labels))
+		write_volume(w, v);
+}
+
+static void write_warnings(struct json_writer *w, const struct daemon_request *r)
+{
+	(void)r;
+	json_key(w, "Warnings");
+	json_array_begin(w);
+	json_array_end(w);
+}
+
 static void list(struct docker *k, struct daemon_request *r, uid_t uid)
 {
 	static const char *const known[] = {"label", "name", NULL};
-	auto_json struct json_doc *filters = NULL;
-	auto_buf struct buf out = {0};
-	struct json_writer w = json_writer(&out);
+	struct json_doc *filters = NULL;
 	size_t it = 0;
 	struct str key;
 	void *v;
 	if (docker_filters_read(r, known, &filters) < 0)
 		return;
-	json_object_begin(&w);
-	json_key(&w, "Volumes");
-	json_array_begin(&w);
-	while (map_next(&k->volumes, &it, &key, &v)) {
-		const struct docker_volume *o = v;
-		if (o->uid == uid && docker_filter_any(filters, "name", is_part, str_of(o->name)) &&
-			docker_filter_labels(filters, o->labels))
-			write_volume(&w, o);
-	}
-	json_array_end(&w);
-	json_key(&w, "Warnings");
-	json_array_begin(&w);
-	json_array_end(&w);
-	json_object_end(&w);
-	daemon_request_json(r, 200, buf_str(&out));
+	struct pieces_list l = {
+		.key = "Volumes", .write = write_wished, .tail = write_warnings, .arg = filters, .free = free_filters};
+	while (map_next(&k->volumes, &it, &key, &v))
+		if (((const struct docker_volume *)v)->uid == uid)
+			pieces_list_add(&l, ((const struct docker_volume *)v)->key);
+	pieces_list(r, &l);
 }
 
 /* ---- create, delete ---- */

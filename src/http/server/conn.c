@@ -363,7 +363,9 @@ static bool step_open(struct http_conn *c)
 		struct err e;
 		err_set(&e, ERRC_PAYLOAD_TOO_LARGE, "the body is longer than %zu bytes", x->collect_max);
 		conn_refuse(c, &e);
-	} else if (wire_take_room(&c->w)) {
+	} else if (wire_take_room(&c->w) || (x->respond == RESPOND_MORE && !c->w.full && turn_go_on(&c->seat))) {
+		if (x->respond == RESPOND_MORE)
+			exchange_respond(x, RESPOND_BEGUN);
 		if (!exchange_ended(x) && x->ops && x->ops->on_writable)
 			x->ops->on_writable(x);
 	} else if (x->input == INPUT_ENDED && !x->paused) {

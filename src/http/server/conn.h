@@ -62,6 +62,7 @@ enum collect_state {
 enum respond_state {
 	RESPOND_NOT,
 	RESPOND_BEGUN,
+	RESPOND_MORE, /* begun, and on_writable is due: http_respond_more */
 	RESPOND_ENDED,
 	RESPOND_SHUT, /* raw: our side is shut down */
 	RESPOND_STATES,

@@ -252,6 +252,13 @@ bool http_respond_write(struct http_exchange *x, struct str bytes)
 	return true;
 }
 
+void http_respond_more(struct http_exchange *x)
+{
+	if (x->respond == RESPOND_BEGUN)
+		exchange_respond(x, RESPOND_MORE);
+	wire_kick(&conn_of(x)->w);
+}
+
 void http_respond_end_with(struct http_exchange *x, struct str trailers)
 {
 	struct wire *w = &conn_of(x)->w;

@@ -15,7 +15,8 @@ static const bool collect_moves[COLLECT_STATES][COLLECT_STATES] = {
 
 static const bool respond_moves[RESPOND_STATES][RESPOND_STATES] = {
 	[RESPOND_NOT] = {[RESPOND_BEGUN] = true},
-	[RESPOND_BEGUN] = {[RESPOND_ENDED] = true},
+	[RESPOND_BEGUN] = {[RESPOND_MORE] = true, [RESPOND_ENDED] = true},
+	[RESPOND_MORE] = {[RESPOND_BEGUN] = true, [RESPOND_ENDED] = true},
 	[RESPOND_ENDED] = {[RESPOND_SHUT] = true},
 };
 

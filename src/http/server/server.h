@@ -189,6 +189,9 @@ void http_respond_begin(struct http_exchange *x, int status, int64_t content_len
 bool http_respond_write(struct http_exchange *x, struct str bytes);
 /* The same for three pieces in a row, without copying them together. */
 bool http_respond_write_framed(struct http_exchange *x, struct str before, struct str bytes, struct str after);
+/* The handler has more to write, and made a unit of it: on_writable comes when the connection may begin another one, in
+ * this turn of the loop or a later one. After a write that answered false on_writable comes anyway. */
+void http_respond_more(struct http_exchange *x);
 void http_respond_end(struct http_exchange *x);
 /* With trailers: complete lines ("Name: value\r\n"), checked by the caller. Only a chunked body has a place for them.
  */

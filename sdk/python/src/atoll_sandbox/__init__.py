@@ -96,13 +96,13 @@ from .models import (
 )
 from .models_daemon import DaemonEvent, Image, ImageEvent, Ticket, UsageSample
 from .models_network import Approval, ExposedPort, NetworkRecord, Secret, Tunnel
-from .models_storage import BoxBackup, DirectoryBackup, Mount, Snapshot, SnapshotDiff, Volume
+from .models_storage import BackupUsage, BoxBackup, DirectoryBackup, Mount, Snapshot, SnapshotDiff, Volume
 from .results import CodeContext, CodeEvent, Execution, ExecutionError, Logs, OutputMessage, Result
 
 __all__ = [
     "Approval", "AsyncAtoll", "AsyncEventStream", "AsyncFileStream", "AsyncProcess", "AsyncSandbox", "AsyncSecrets",
     "AsyncSession", "AsyncTerminal", "AsyncWebSocket", "Atoll", "BackupCreateError", "BackupExpiredError",
-    "BackupNotFoundError", "BackupRestoreError", "BoxBackup", "BucketMountError", "BucketUnmountError", "Changes",
+    "BackupNotFoundError", "BackupRestoreError", "BackupUsage", "BoxBackup", "BucketMountError", "BucketUnmountError", "Changes",
     "CodeContext", "CodeEvent", "CodeExecutionError", "CommandError", "CommandNotFoundError",
     "ContainerUnavailableError", "ContextNotFoundError", "CustomDomainRequiredError", "DaemonEvent", "DirectoryBackup",
     "Disk", "EventStream", "ExecEvent", "ExecResult", "Execution", "ExecutionError", "ExposedPort", "FileExistsError",

@@ -57,6 +57,17 @@ class BoxBackup:
 
 
 @dataclass(frozen=True)
+class BackupUsage:
+    """What backups take where they are kept. Hidden ones were deleted while others build on them."""
+
+    bytes: int
+    hidden: int
+    hidden_bytes: int
+    #: What the backups of one sandbox may take; None: any number.
+    allowed: int | None = None
+
+
+@dataclass(frozen=True)
 class DirectoryBackup(Record):
     """A copy of one directory, where the daemon keeps backups: see `create_backup`. `get_backup(id)` says more about it."""
 

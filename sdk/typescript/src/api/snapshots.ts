@@ -35,6 +35,10 @@ export class StorageOf implements s.SandboxStorage {
     return (await this.#box.json<{ backups: s.BoxBackup[] }>('GET', '/backups')).backups;
   }
 
+  async backupUsage(): Promise<s.BackupUsage> {
+    return (await this.#box.json<{ usage: s.BackupUsage }>('GET', '/backups')).usage;
+  }
+
   async deleteBackup(backup: string | s.BoxBackup): Promise<void> {
     await this.#box.json('DELETE', `/v1/backups/${encodeURIComponent(idOf(backup))}`);
   }

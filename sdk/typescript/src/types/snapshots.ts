@@ -37,6 +37,15 @@ export interface BoxBackup {
   error?: string;
 }
 
+/** What backups take where they are kept. Hidden ones were deleted while others build on them. */
+export interface BackupUsage {
+  bytes: number;
+  hidden: number;
+  hiddenBytes: number;
+  /** What the backups of one sandbox may take; missing: any number. */
+  allowed?: number;
+}
+
 export interface BoxBackupOptions {
   name?: string;
   /** Seconds until it is deleted. */
@@ -70,6 +79,8 @@ export interface SandboxStorage {
   backup(options?: BoxBackupOptions): Promise<BoxBackup>;
   /** The backups of this id, oldest first, also those of an earlier sandbox. */
   backups(): Promise<BoxBackup[]>;
+  /** What the backups of this id take, with hidden ones. */
+  backupUsage(): Promise<BackupUsage>;
   deleteBackup(backup: string | BoxBackup): Promise<void>;
   /** Puts the files of a backup of any sandbox back. Processes end; the next call starts the sandbox. */
   restoreFrom(backup: string | BoxBackup): Promise<void>;

@@ -15,7 +15,7 @@ from .._place import locate
 from ..errors import error_from_response
 from ..models import SandboxInfo, made, sandbox_info
 from ..models_daemon import DaemonEvent, Image, ImageEvent, daemon_event
-from ..models_storage import BoxBackup
+from ..models_storage import BackupUsage, BoxBackup
 from .box import Box
 from .streams import AsyncEventStream, Follow, Link, ResumedLink
 from .transport import Transport
@@ -111,6 +111,10 @@ class AsyncAtoll:
     async def backups(self) -> list[BoxBackup]:
         """The backups of all sandboxes, oldest first."""
         return [made(BoxBackup, one) for one in (await self._box.json(wire.request("GET", "/v1/backups")))["backups"]]
+
+    async def backup_usage(self) -> BackupUsage:
+        """What the backups of all sandboxes take, with hidden ones."""
+        return made(BackupUsage, (await self._box.json(wire.request("GET", "/v1/backups")))["usage"])
 
     async def events(self) -> list[DaemonEvent]:
         """What happened to sandboxes lately, oldest first."""

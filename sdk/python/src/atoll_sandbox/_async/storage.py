@@ -9,7 +9,7 @@ from .. import _wire as wire
 from .._io import aio as io
 from ..errors import BackupCreateError
 from ..models import made
-from ..models_storage import BoxBackup, Snapshot, SnapshotDiff
+from ..models_storage import BackupUsage, BoxBackup, Snapshot, SnapshotDiff
 from .commands import Scope
 
 #: A snapshot, or its id; where it belongs to the same sandbox, also its name.
@@ -139,6 +139,10 @@ class AsyncStorage(Scope):
         """The backups of this id, oldest first, also those of an earlier sandbox. Makes nothing."""
         answer = await self._box.json(wire.request("GET", "/backups"), now=True)
         return [made(BoxBackup, one) for one in answer["backups"]]
+
+    async def backup_usage(self) -> BackupUsage:
+        """What the backups of this id take, with hidden ones. Makes nothing."""
+        return made(BackupUsage, (await self._box.json(wire.request("GET", "/backups"), now=True))["usage"])
 
     async def get_backup(self, backup: BackupLike) -> BoxBackup:
         """A backup as it is now. Raises BackupNotFoundError."""

@@ -16,7 +16,7 @@ from .._place import locate
 from ..errors import error_from_response
 from ..models import SandboxInfo, made, sandbox_info
 from ..models_daemon import DaemonEvent, Image, ImageEvent, daemon_event
-from ..models_storage import BoxBackup
+from ..models_storage import BackupUsage, BoxBackup
 from .box import Box
 from .streams import EventStream, Follow, Link, ResumedLink
 from .transport import Transport
@@ -112,6 +112,10 @@ class Atoll:
     def backups(self) -> list[BoxBackup]:
         """The backups of all sandboxes, oldest first."""
         return [made(BoxBackup, one) for one in (self._box.json(wire.request("GET", "/v1/backups")))["backups"]]
+
+    def backup_usage(self) -> BackupUsage:
+        """What the backups of all sandboxes take, with hidden ones."""
+        return made(BackupUsage, (self._box.json(wire.request("GET", "/v1/backups")))["usage"])
 
     def events(self) -> list[DaemonEvent]:
         """What happened to sandboxes lately, oldest first."""
