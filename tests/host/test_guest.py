@@ -152,21 +152,25 @@ def test_boxes_outlive_a_kill(guest, program):
 
 
 def test_boxes_outlive_a_loss_of_power(guest):
-    """`late` is made a moment before: its file is on the disk, so its settings must be there too."""
+    """`late` and `late-fork` are made a moment before: their files are on the disk, so their rows must be there too."""
     guest.sh("""
         atoll exec hello -- sh -c 'echo kept > /workspace/kept'
         systemctl -q enable atoll; sync
         atoll create late --label age=young --pids 100
-        atoll exec late -- dd if=/dev/zero of=/workspace/late bs=1k count=1 conv=fsync status=none""")
+        atoll exec late -- dd if=/dev/zero of=/workspace/late bs=1k count=1 conv=fsync status=none
+        atoll fork hello late-fork >/dev/null; atoll snapshot hello late-snap >/dev/null
+        atoll exec late-fork -- dd if=/dev/zero of=/workspace/late bs=1k count=2 conv=fsync status=none""")
     guest.reboot(600, hard=True)
     out = guest.sh("""
         timeout 300 sh -c 'until systemctl -q is-active atoll; do sleep 0.5; done'
         atoll exec hello -- cat /workspace/kept
         atoll exec late -- sh -c 'wc -c < /workspace/late'
         atoll inspect late --json | jq -r '.labels.age, .limits.pids'
+        atoll exec late-fork -- sh -c 'cat /workspace/kept; wc -c < /workspace/late'
+        atoll snapshots hello --json | jq -r '.snapshots[].name'
         atoll exec layered -- cat /two
         atoll exec disk-fork -- sh -c 'wc -c < /workspace/small'""")
-    assert out.split() == ["kept", "1024", "young", "100", "two", str(20 << 20)]
+    assert out.split() == ["kept", "1024", "young", "100", "kept", "2048", "late-snap", "two", str(20 << 20)]
 
 
 @pytest.mark.skipif(os.environ.get("ATOLL_NIGHTLY") != "1", reason="ATOLL_NIGHTLY=1 runs the whole escape suite in both guests: an hour")
