@@ -3,7 +3,7 @@
 import errno
 import platform
 
-NUMBERS = {"x86_64": {"bpf": 321}, "aarch64": {"bpf": 280}}.get(platform.machine(), {})
+NUMBERS = {"x86_64": {"bpf": 321, "ioctl": 16}, "aarch64": {"bpf": 280, "ioctl": 29}}.get(platform.machine(), {})
 NUMBERS.update(fsopen=430, fsconfig=431)  # the same on every machine
 
 # Executes its arguments below the filter; all other calls are allowed.
