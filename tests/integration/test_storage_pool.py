@@ -246,3 +246,29 @@ def test_quotas_that_cannot_be_counted_are_said():
         wait_for(lambda: one.logged("disk limits hold again"), "the count in the log")
         assert pool_of(one)["inconsistent"] is False
         assert fill(one, "a", "/root/g", 100)["exitCode"] != 0
+
+
+# ---- a pool that cannot be opened
+
+SUPERBLOCK = 65536
+
+
+def test_a_damaged_pool_is_refused_and_its_files_are_there_when_it_is_mended():
+    with Instance({"ATOLL_ZYGOTE": "off"}) as one:
+        assert one.execute("kept", "echo kept > /workspace/f; sync")["exitCode"] == 0
+        assert one.request("POST", box_path("kept", "/stop")).status == 200  # a box that runs keeps the pool mounted
+        assert one.interrupt() == 0
+        wait_for(lambda: not subprocess.check_output(["losetup", "-j", one.data / "pool.img"]), "no process has the pool mounted")
+        with open(one.data / "pool.img", "r+b") as image:
+            image.seek(SUPERBLOCK)
+            superblock = image.read(4096)
+            image.seek(SUPERBLOCK)
+            image.write(bytes(4096))
+        with pytest.raises(AssertionError, match="with the files of sandboxes cannot be opened"):  # atoll up ends, and says why
+            one.start()
+        assert not list((one.data / "boxes").iterdir()), "no sandbox was made in plain directories"
+        with open(one.data / "pool.img", "r+b") as image:
+            image.seek(SUPERBLOCK)
+            image.write(superblock)
+        one.start()
+        assert read(one, "kept", "/workspace/f") == "kept\n"
