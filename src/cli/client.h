@@ -84,9 +84,9 @@ int client_failure(struct client *cl, const struct http_failure *f, struct err *
 
 /* A WebSocket handshake that failed, for `reason`. */
 void client_refused(struct client *cl, struct str reason, struct err *e);
-/* Finds the daemon's own words for a failed handshake: asks for the same box. Keeps *e when that succeeds,
- * and when the daemon answers nothing. */
-void client_explain_refusal(struct client *cl, const char *id, struct err *e);
+/* Finds the daemon's own words for a failed handshake: asks for the same box, which makes it where it was missing or had
+ * failed. True: the box exists now, *e is kept, and another handshake may succeed; nothing was sent to the box before. */
+bool client_explain_refusal(struct client *cl, const char *id, struct err *e);
 
 /* Options for a call to this daemon: host, token, time limit. Borrows from cl and the two headers of room. */
 struct http_call_options client_options(

@@ -145,13 +145,15 @@ void client_refused(struct client *cl, struct str reason, struct err *e)
 	err_set(e, cl->silent ? ERRC_GATEWAY_TIMEOUT : ERRC_BAD_GATEWAY, "%s: %.*s", cl->where, STR_ARG(reason));
 }
 
-void client_explain_refusal(struct client *cl, const char *id, struct err *e)
+bool client_explain_refusal(struct client *cl, const char *id, struct err *e)
 {
 	auto_buf struct buf path = {0}, body = {0};
 	struct err why;
 	if (cl->silent)
-		return;
+		return false;
 	client_box_path(&path, id, "");
-	if (client_call(cl, "PUT", buf_cstr(&path), STR("{}"), &body, &why) < 0)
-		*e = why;
+	if (client_call(cl, "PUT", buf_cstr(&path), STR("{}"), &body, &why) >= 0)
+		return true;
+	*e = why;
+	return false;
 }

@@ -126,10 +126,10 @@ struct warden_host {
 	uint32_t dynmods;	 /* 1: a hierarchy with favordynmods is mounted, attaching is fast after idle */
 	uint32_t slots_ready;	 /* prepared slots in the pool */
 	uint32_t boxes;
-	uint32_t kernel_overlay_idmap;	    /* 1: overlay on idmapped layers works */
 	uint32_t network;		    /* 1: connections of boxes can be steered to the gate */
 	uint32_t pool;			    /* enum warden_pool */
 	uint32_t quota;			    /* 0: no limits, 1: full quota groups, 2: simple ones */
+	uint32_t pool_inconsistent;	    /* 1: the kernel has given up counting, no disk limit holds */
 	uint32_t pool_direct;		    /* 1: the pool's file is not cached twice */
 	uint32_t plain_layers;		    /* sandboxes whose files still have to move into the pool */
 	uint64_t pool_size, pool_used;	    /* bytes; the size is what it may grow to */

@@ -14,6 +14,7 @@ struct store_item {
 	const char *kind, *key, *sandbox; /* at most ITEM_NAME_MAX bytes each, borrowed */
 	int64_t created_ms;		  /* wall clock */
 	const char *value;		  /* at most ITEM_VALUE_MAX bytes, borrowed */
+	bool durable;			  /* of store_item_put: the answer waits for the disk; not kept */
 };
 
 /* Every item of a kind, sorted by key, before store_start. The callback returns 0, or -1 with *e to stop. */

@@ -34,6 +34,7 @@ struct change {
 	struct store_row row; /* its texts are owned here */
 	struct store_port port;
 	struct store_item item; /* its texts are owned here */
+	bool durable;
 	store_on_done on_done;
 	void *arg;
 	struct err err;
@@ -168,8 +169,7 @@ static bool wants_disk(struct list *batch)
 {
 	list_each(it, batch)
 	{
-		const struct change *c = list_entry(it, struct change, node);
-		if (c->kind == CHANGE_PUT && c->row.durable)
+		if (list_entry(it, struct change, node)->durable)
 			return true;
 	}
 	return false;
@@ -361,15 +361,17 @@ void store_put(struct store *s, const struct store_row *row, store_on_done on_do
 	c->row.network = xstrdup(row->network);
 	c->row.settings = xstrdup(row->settings);
 	c->row.labels = xstrdup(row->labels);
+	c->durable = row->durable;
 	submit(s, c, on_done, arg);
 }
 
-void store_set_state(
-	struct store *s, const char *id, const char *state, const char *reason, store_on_done on_done, void *arg)
+void store_set_state(struct store *s, const char *id, const char *state, const char *reason, bool durable,
+	store_on_done on_done, void *arg)
 {
 	struct change *c = change_new(CHANGE_SET_STATE, id);
 	snprintf(c->row.state, sizeof c->row.state, "%s", state);
 	snprintf(c->row.reason, sizeof c->row.reason, "%s", reason);
+	c->durable = durable;
 	submit(s, c, on_done, arg);
 }
 
@@ -404,6 +406,7 @@ static struct change *item_change(enum change_kind kind, const struct store_item
 		.created_ms = item->created_ms,
 		.value = xstrdup(item->value),
 	};
+	c->durable = item->durable;
 	return c;
 }
 

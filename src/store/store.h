@@ -6,8 +6,8 @@
  * Changes are queued with a copy of their data, written in the order they were queued (all that has gathered is one
  * transaction) and answered on the loop thread. A change that fails leaves nothing of itself in the database; its
  * neighbours in the same transaction are not harmed. A commit is a write without fsync (WAL, synchronous=NORMAL): a loss
- * of power may take the last ones back. A row that says `durable` is on the disk before it is answered, and so are all
- * changes before it.
+ * of power may take the last ones back. A change that says `durable` is on the disk before it is answered, and so are
+ * all changes before it.
  *
  * The store does not know the meaning of a state: it keeps texts and numbers. Rows are checked when they are read:
  * a file that was damaged or made by a newer version is refused with a sentence.
@@ -69,8 +69,8 @@ typedef void (*store_on_done)(void *arg, const struct err *e);
 /* on_done may be NULL: then the change may lie for STORE_SOON_MS so that others can join it, and a failure is
  * logged. */
 void store_put(struct store *s, const struct store_row *row, store_on_done on_done, void *arg);
-void store_set_state(
-	struct store *s, const char *id, const char *state, const char *reason, store_on_done on_done, void *arg);
+void store_set_state(struct store *s, const char *id, const char *state, const char *reason, bool durable,
+	store_on_done on_done, void *arg);
 /* The sandbox with its ports. Deleting a row that is not there is a success. */
 void store_delete(struct store *s, const char *id, store_on_done on_done, void *arg);
 void store_port_put(struct store *s, const struct store_port *p, store_on_done on_done, void *arg);

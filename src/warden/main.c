@@ -196,7 +196,6 @@ static void learn_host(struct warden *w)
 	w->offer.cpus_milli = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) * 1000;
 	w->offer.cgroup_version = w->cgroups.version;
 	w->offer.dynmods = w->cgroups.dynmods;
-	w->offer.kernel_overlay_idmap = 1;
 	log_event(LOG_INFO, "host", "cgroups=%u dynmods=%d private_hierarchy=%d cpus_milli=%u mem=%llu",
 		w->offer.cgroup_version, w->cgroups.dynmods, w->cgroups.private_mount >= 0, w->offer.cpus_milli,
 		(unsigned long long)w->offer.mem_total);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -135,14 +136,43 @@ _Noreturn static void probe_child(const char *trial)
 	_exit(0);
 }
 
+/* The doctor's alarm, or a user who ends it: the child is killed, and this process removes the trial. */
+static pid_t prober;
+
+static void on_end(int signo)
+{
+	(void)signo;
+	kill(prober, SIGKILL);
+}
+
+static pid_t start_child(const char *trial)
+{
+	static const int ends[] = {SIGALRM, SIGTERM, SIGINT, SIGHUP};
+	const struct sigaction kill_child = {.sa_handler = on_end};
+	sigset_t all, before;
+	pid_t parent = getpid();
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	prober = fork();
+	if (prober == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		probe_child(trial);
+	}
+	for (size_t i = 0; prober > 0 && i < ARRAY_LEN(ends); i++)
+		sigaction(ends[i], &kill_child, NULL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return prober;
+}
+
 int probe_run(const char *data)
 {
 	char trial[4100];
 	int status = -1, r = make_trial(trial, sizeof trial, data);
 	fflush(stdout);
-	pid_t pid = r < 0 ? -1 : fork();
-	if (pid == 0)
-		probe_child(trial);
+	pid_t pid = r < 0 ? -1 : start_child(trial);
 	if (r < 0)
 		fprintf(stderr, "atoll-warden: make a trial directory: %s\n", strerror(-r));
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)

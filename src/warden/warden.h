@@ -61,6 +61,7 @@ struct warden {
 	struct slot_host host;
 	struct warden_host offer;
 	struct pool pool;
+	int uncounted; /* why the kernel does not count the pool's quotas, as storage_note_counting heard; 0: it does */
 	int boxes_dir, records_dir;   /* layers by id; records by slot */
 	int plain_boxes, plain_trash; /* layers that are not in the pool; the same as boxes_dir without a pool */
 	int own_net;		      /* the warden's own network namespace */

@@ -9,6 +9,7 @@ import tarfile
 import atoll as lib
 import pytest
 from atoll import SANITIZED, box_path, wait_for
+from ttylib import Terminal
 
 MIB = 1024 * 1024
 
@@ -28,6 +29,26 @@ def test_create_says_that_the_box_exists(daemon, box):
     r = daemon.cli("create", box, "--memory", "96m")
     assert r.returncode == 0 and r.stderr.endswith(b"exists already; it has the new settings now\n")
     assert json.loads(daemon.cli("inspect", box, "--json").stdout)["limits"]["memory"] == 96 * MIB
+
+
+def test_a_box_whose_image_comes_later(daemon, box):
+    """The daemon refuses the command with a status alone: the command line asks why, and goes on if that has made the box."""
+    later = f"{box}-later"
+    for name in (box, f"{box}-shell"):
+        assert daemon.cli("create", name, "--image", later).returncode != 0
+        assert daemon.inspect(name)["state"] == "failed"
+    for r in (daemon.cli("exec", box, "--", "true"), daemon.cli("exec", box, "--", "true")):
+        assert r.returncode == 125 and f"there is no image '{later}'".encode() in r.stderr and b"the server answered" not in r.stderr
+    with Terminal([lib.BIN / "atoll", "shell", f"{box}-shell"], daemon.env) as t:
+        assert t.exit_code() == 125 and f"there is no image '{later}'".encode() in t.out and b"the server answered" not in t.out
+    assert daemon.cli("build", "-t", later, "-", input=b"FROM default\n").returncode == 0
+    r = daemon.cli("exec", box, "--", "echo", "here")
+    assert (r.returncode, r.stdout, r.stderr) == (0, b"here\n", b"")
+    with Terminal([lib.BIN / "atoll", "shell", f"{box}-shell"], daemon.env) as t:
+        t.type("exit 7\r")
+        assert t.exit_code() == 7
+    daemon.request("DELETE", box_path(f"{box}-shell"))
+    assert daemon.request("DELETE", f"/v1/images/{later}").status in (200, 204)
 
 
 def test_empty_lists_say_so(daemon, box):

@@ -55,6 +55,22 @@ def test_settings_are_on_the_disk_before_the_answer(own_daemon, tmp_path):
         assert syncs() > before
 
 
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_forks_and_snapshots_are_on_the_disk_before_the_answer(own_daemon, tmp_path):
+    """Rows that say "is being made" after a loss of power are deleted with their files."""
+    with syncs_of(own_daemon.daemon_pid, tmp_path / "trace") as syncs:
+        assert own_daemon.execute("usual", "true")["exitCode"] == 0
+        assert syncs() == 0
+        made = own_daemon.request("POST", box_path("usual", "/snapshots"), {"name": "first"})
+        assert made.status == 201 and syncs() > 0
+        before = syncs()
+        assert own_daemon.request("POST", box_path("usual", "/fork"), {"ids": ["copy"]}).status == 201
+        assert syncs() > before
+        before = syncs()
+        assert own_daemon.request("PUT", box_path("again"), {"from": {"snapshot": made.json()["id"]}}).status == 201
+        assert syncs() > before
+
+
 def test_a_sandbox_that_was_stopped_at_once_survives(own_daemon):
     for i in range(5):
         box = f"stopped-{i}"

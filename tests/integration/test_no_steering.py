@@ -5,24 +5,10 @@ import subprocess
 
 import atoll as lib
 import fixtures
+import oldkernel
 import pytest
 
-# Executes its arguments below a filter: bpf(BPF_PROG_LOAD, …) is EINVAL, all else is allowed.
-OLD_KERNEL = """
-import ctypes, os, platform, struct, sys
-nr = {"x86_64": 321, "aarch64": 280}[platform.machine()]
-LD, JEQ, RET, ALLOW, EINVAL = 0x20, 0x15, 0x06, 0x7fff0000, 0x00050016
-rows = [(LD, 0, 0, 0), (JEQ, 0, 3, nr), (LD, 0, 0, 16), (JEQ, 0, 1, 5), (RET, 0, 0, EINVAL), (RET, 0, 0, ALLOW)]
-code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *row) for row in rows))
-libc = ctypes.CDLL(None, use_errno=True)
-class Program(ctypes.Structure):
-    _fields_ = [("n", ctypes.c_ushort), ("code", ctypes.c_void_p)]
-program = Program(len(rows), ctypes.addressof(code))
-if libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:
-    sys.exit("prctl: " + os.strerror(ctypes.get_errno()))
-os.execvp(sys.argv[1], sys.argv[1:])
-"""
-PREFIX = ["/usr/bin/python3", "-c", OLD_KERNEL]
+PREFIX = oldkernel.without("bpf", "EINVAL", 0, 5)  # BPF_PROG_LOAD
 
 
 @pytest.fixture(scope="module")

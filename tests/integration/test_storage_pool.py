@@ -2,12 +2,14 @@
 
 import contextlib
 import errno
+import json
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 import fixtures
+import oldkernel
 import pytest
 from atoll import Instance, box_path, wait_for
 from boxapi import check_error
@@ -210,3 +212,63 @@ def test_full_quotas_are_used_where_they_are_on():
         shown = one.request("GET", "/v1/health").json()["host"]["pool"]
         assert shown["kind"] == "btrfs" and shown["quota"] == "full", shown
         use_everything(one)
+        assert quotas_in_doctor(one).startswith("full quota groups")
+    shown = quotas_in_doctor(one)  # without a daemon, of a kernel that has simple ones
+    assert shown.startswith("would be "), shown
+
+
+def quotas_in_doctor(one):
+    report = json.loads(one.cli("doctor", "--json").stdout)
+    return next(row["detail"] for row in report["checks"] if row["name"] == "disk quotas")
+
+
+def pool_of(one):
+    return one.request("GET", "/v1/health").json()["host"]["pool"]
+
+
+def test_quotas_that_cannot_be_counted_are_said():
+    """Linux gives up counting after a copy in a shared group. A filter lets the count anew fail, until the warden starts without it."""
+    no_rescan = oldkernel.without("ioctl", "EPERM", 1, 0x4040942c)  # BTRFS_IOC_QUOTA_RESCAN
+    with btrfs(full_quotas=True) as mnt, Instance({"ATOLL_DATA": str(mnt / "d"), "ATOLL_ZYGOTE": "off"}, prefix=no_rescan) as one:
+        put(one, "a", limits={"disk": 64 * MIB})
+        assert fill(one, "a", "/root/f", 8)["exitCode"] == 0
+        assert pool_of(one)["inconsistent"] is False
+        subprocess.run(["btrfs", "qgroup", "create", "1/7777", mnt], check=True)
+        subprocess.run(["btrfs", "subvolume", "snapshot", "-r", "-i", "1/7777", mnt / "d/pool/boxes/a", mnt / "copy"], check=True,
+                       stdout=subprocess.DEVNULL)
+        subprocess.run(["sync", "-f", mnt], check=True)
+        wait_for(lambda: one.logged("the quotas of the pool cannot be counted"), "the failed count in the log")
+        assert pool_of(one)["inconsistent"] is True and "given up counting" in quotas_in_doctor(one)
+        assert one.logged("disk limits do not hold") == 2, "once that they are counted, once that they cannot be"
+        assert one.interrupt() == 0
+        one.prefix = []
+        one.start()
+        wait_for(lambda: one.logged("disk limits hold again"), "the count in the log")
+        assert pool_of(one)["inconsistent"] is False
+        assert fill(one, "a", "/root/g", 100)["exitCode"] != 0
+
+
+# ---- a pool that cannot be opened
+
+SUPERBLOCK = 65536
+
+
+def test_a_damaged_pool_is_refused_and_its_files_are_there_when_it_is_mended():
+    with Instance({"ATOLL_ZYGOTE": "off"}) as one:
+        assert one.execute("kept", "echo kept > /workspace/f; sync")["exitCode"] == 0
+        assert one.request("POST", box_path("kept", "/stop")).status == 200  # a box that runs keeps the pool mounted
+        assert one.interrupt() == 0
+        wait_for(lambda: not subprocess.check_output(["losetup", "-j", one.data / "pool.img"]), "no process has the pool mounted")
+        with open(one.data / "pool.img", "r+b") as image:
+            image.seek(SUPERBLOCK)
+            superblock = image.read(4096)
+            image.seek(SUPERBLOCK)
+            image.write(bytes(4096))
+        with pytest.raises(AssertionError, match="with the files of sandboxes cannot be opened"):  # atoll up ends, and says why
+            one.start()
+        assert not list((one.data / "boxes").iterdir()), "no sandbox was made in plain directories"
+        with open(one.data / "pool.img", "r+b") as image:
+            image.seek(SUPERBLOCK)
+            image.write(superblock)
+        one.start()
+        assert read(one, "kept", "/workspace/f") == "kept\n"

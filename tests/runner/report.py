@@ -7,7 +7,7 @@ from . import jobs as jobs_of
 
 # Seconds of all files of a suite together, as tests/run counts them with four workers on two cores.
 BUDGET = {"unit": 120, "integration": 1800, "security": 600, "compat": 300, "browser": 200, "sdk": 400, "mcp": 60, "wrangler": 500,
-          "docs": 300, "host": 600, "lint": 600, "fuzz": 300}
+          "docs": 300, "host": 300, "lint": 600, "fuzz": 300}
 SLOWER = 3  # times the recorded ratio are worth a line
 WAITS = 40  # of the longest waits are kept
 

@@ -9,8 +9,11 @@
 
 /* A line of /proc/net/tcp6 has at most 190 characters; listening sockets come before all others. */
 enum { LINE = 192, STATE_LISTEN = 0x0a, FIELDS_BEFORE_STATE = 3 };
+/* A new network namespace begins with queues of 4,096. */
+enum { MORE = 4096 / BOX_SOMAXCONN - 1 };
 
-static int allowed; /* sockets that listen, or have since the last count */
+static int allowed; /* sockets that listen, or have since the last count; a long queue counts as several */
+static int longs;   /* sockets with a long queue: at least as many as there are */
 
 /* "  0: 0100007F:1F90 00000000:0000 0A …" */
 static bool line_listens(const char *line)
@@ -48,12 +51,34 @@ bool listeners_have_short_queues(void)
 	return known > 0;
 }
 
+/* The table does not tell long queues from short ones. */
+static void count_again(void)
+{
+	int n = count_in("/proc/self/net/tcp") + count_in("/proc/self/net/tcp6");
+	if (longs > n)
+		longs = n;
+	allowed = n + longs * MORE;
+}
+
+static bool take(int n)
+{
+	if (allowed + n > BOX_LISTENERS)
+		count_again();
+	if (allowed + n > BOX_LISTENERS)
+		return false;
+	allowed += n;
+	return true;
+}
+
 bool listeners_take(void)
 {
-	if (allowed >= BOX_LISTENERS)
-		allowed = count_in("/proc/self/net/tcp") + count_in("/proc/self/net/tcp6");
-	if (allowed >= BOX_LISTENERS)
+	return take(1);
+}
+
+bool listeners_lengthen(void)
+{
+	if (!take(MORE))
 		return false;
-	allowed++;
+	longs++;
 	return true;
 }

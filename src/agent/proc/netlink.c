@@ -202,12 +202,17 @@ static int file_of_any_user(const struct seccomp_notif *ask)
 }
 
 /* Where the kernel does not bound the queue of connections, the broker does: it listens in place of the caller. */
-static int listen_briefly(const struct seccomp_notif *ask)
+static void listen_briefly(int listener, const struct seccomp_notif *ask)
 {
 	auto_fd int fd = file_of_any_user(ask);
-	if (fd < 0)
-		return errno == EBADF ? EBADF : ENOBUFS;
-	return listen(fd, BOX_SOMAXCONN) < 0 ? errno : 0;
+	if (fd >= 0)
+		answer(listener, ask, 0, listen(fd, BOX_SOMAXCONN) < 0 ? errno : 0);
+	else if (errno == EBADF)
+		answer(listener, ask, 0, EBADF);
+	else if (listeners_lengthen())
+		let_go_on(listener, ask);
+	else
+		answer(listener, ask, 0, ENOBUFS);
 }
 
 static void start_to_listen(int listener, const struct seccomp_notif *ask)
@@ -218,7 +223,7 @@ static void start_to_listen(int listener, const struct seccomp_notif *ask)
 	else if (backlog <= BOX_SOMAXCONN || listeners_have_short_queues())
 		let_go_on(listener, ask);
 	else
-		answer(listener, ask, 0, listen_briefly(ask));
+		listen_briefly(listener, ask);
 }
 
 /* Without a FUSE mount there is nothing that could be unmounted. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -97,6 +98,19 @@ int btrfs_subvolume_id(int fd, uint64_t *ret)
 		return -errno;
 	*ret = a.treeid;
 	return 0;
+}
+
+int btrfs_subvolume_exists(int fs, uint64_t id)
+{
+	struct btrfs_ioctl_search_args a = {.key = {.tree_id = BTRFS_ROOT_TREE_OBJECTID,
+						    .min_objectid = id,
+						    .max_objectid = id,
+						    .min_type = BTRFS_ROOT_ITEM_KEY,
+						    .max_type = BTRFS_ROOT_ITEM_KEY,
+						    .max_offset = UINT64_MAX,
+						    .max_transid = UINT64_MAX,
+						    .nr_items = 1}};
+	return ioctl(fs, BTRFS_IOC_TREE_SEARCH, &a) < 0 ? -errno : a.key.nr_items > 0;
 }
 
 int btrfs_subvolume_freeze(int fd)

@@ -42,6 +42,9 @@ void btrfs_commit(int fs);
 bool btrfs_is_reclaiming(int fs);
 /* Of the subvolume that `fd` lies in. */
 int btrfs_subvolume_id(int fd, uint64_t *ret);
+/* 1: there is a subvolume with this id, maybe deleted and not taken apart yet; 0: there is none. One that is being made
+ * is there after the next commit. */
+int btrfs_subvolume_exists(int fs, uint64_t id);
 /* No more changes to the subvolume that `fd` is open on. */
 int btrfs_subvolume_freeze(int fd);
 /* Writes the read-only subvolume to `out` as a stream; against `parent`, read-only too, if that is not -1. No other

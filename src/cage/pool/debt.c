@@ -165,7 +165,7 @@ static void recount_if_changed(const struct pool *p, const char *name)
 	pool_recount_slow(p, layer);
 }
 
-void pool_recount_all_slow(const struct pool *p)
+int pool_recount_all_slow(const struct pool *p)
 {
 	if (p->quota == BTRFS_QUOTA_FULL)
 		return full_watch_slow(p);
@@ -173,10 +173,11 @@ void pool_recount_all_slow(const struct pool *p)
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	if (!d) {
 		fd_close(&fd);
-		return;
+		return 0;
 	}
 	for (struct dirent *entry; (entry = readdir(d));)
 		if (entry->d_name[0] != '.')
 			recount_if_changed(p, entry->d_name);
 	closedir(d);
+	return 0;
 }

@@ -7,11 +7,16 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/btrfs_tree.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 
 #include "base/fd.h"
 #include "cage/pool/full.h"
+
+/* Groups of deleted subvolumes that may gather. */
+enum { STALE_GROUPS = 256 };
 
 struct sum {
 	uint64_t group, bytes;
@@ -20,14 +25,21 @@ struct sum {
 struct sums {
 	struct sum *v;
 	size_t n, room;
+	size_t names; /* boxes and snapshots that were looked at */
 };
 
-static uint64_t sum_of(const struct sums *s, uint64_t group)
+static const struct sum *find(const struct sums *s, uint64_t group)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->v[i].group == group)
-			return s->v[i].bytes;
-	return 0;
+			return &s->v[i];
+	return NULL;
+}
+
+static uint64_t sum_of(const struct sums *s, uint64_t group)
+{
+	const struct sum *found = find(s, group);
+	return found ? found->bytes : 0;
 }
 
 static void add(struct sums *s, uint64_t group, uint64_t bytes)
@@ -75,8 +87,10 @@ static void each_name(int dir, void (*one)(const struct pool *p, struct sums *s,
 		return;
 	}
 	for (struct dirent *entry; (entry = readdir(d));)
-		if (entry->d_name[0] != '.')
+		if (entry->d_name[0] != '.') {
+			s->names++;
 			one(p, s, entry->d_name);
+		}
 	closedir(d);
 }
 
@@ -112,18 +126,106 @@ static void set_debt_of(const struct pool *p, struct sums *s, const char *name)
 		set_debt(p, layer, &n, sum_of(s, n.group));
 }
 
-void full_watch_slow(const struct pool *p)
+/* ---- what subvolumes leave ---- */
+
+static DIR *open_groups(const struct pool *p)
+{
+	int fd = open_at(p->groups, ".");
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d)
+		fd_close(&fd);
+	return d;
+}
+
+/* The id of the next subvolume that has, or had, a group; 0: no more. */
+static uint64_t next_group(DIR *d)
+{
+	unsigned long long id;
+	for (struct dirent *entry; (entry = readdir(d));)
+		if (sscanf(entry->d_name, "0_%llu", &id) == 1 && id >= BTRFS_FIRST_FREE_OBJECTID)
+			return id;
+	return 0;
+}
+
+static size_t count_groups(const struct pool *p)
+{
+	DIR *d = open_groups(p);
+	size_t n = 0;
+	while (d && next_group(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* A subvolume that is being made has its group a moment before it can be found: the second look comes after the commit
+ * that it is part of. */
+static void sweep_groups(const struct pool *p)
+{
+	struct sums gone = {0};
+	uint64_t id;
+	DIR *d = open_groups(p);
+	while (d && (id = next_group(d)))
+		if (btrfs_subvolume_exists(p->root, id) == 0)
+			add(&gone, id, 0);
+	if (d)
+		closedir(d);
+	if (gone.n)
+		btrfs_commit(p->root);
+	for (size_t i = 0; i < gone.n; i++)
+		if (btrfs_subvolume_exists(p->root, gone.v[i].group) == 0)
+			btrfs_group_delete(p->root, gone.v[i].group);
+	free(gone.v);
+}
+
+static void add_box(const struct pool *p, struct sums *s, const char *name)
+{
+	struct layer_note n;
+	auto_fd int layer = open_at(p->boxes, name);
+	if (layer >= 0 && pool_note_read(layer, &n) == 0)
+		add(s, n.group, 0);
+}
+
+static void drop_debt(const struct pool *p, struct sums *s, const char *name)
+{
+	if (!find(s, strtoull(name, NULL, 10)))
+		unlinkat(p->debts, name, 0);
+}
+
+void full_sweep_slow(const struct pool *p)
 {
 	struct sums s = {0};
 	if (p->quota != BTRFS_QUOTA_FULL || p->groups < 0)
 		return;
+	sweep_groups(p);
+	auto_fd int lock = lock_debts(p);
+	(void)lock; /* until the end of this function */
+	each_name(p->snapshots, add_snapshot, p, &s);
+	each_name(p->boxes, add_box, p, &s);
+	each_name(p->debts, drop_debt, p, &s);
+	free(s.v);
+}
+
+/* ---- counting ---- */
+
+int full_watch_slow(const struct pool *p)
+{
+	struct sums s = {0};
+	int r = 0;
+	if (p->quota != BTRFS_QUOTA_FULL || p->groups < 0)
+		return 0;
 	if (btrfs_groups_are_inconsistent(p->groups))
-		btrfs_groups_rescan(p->root);
+		r = btrfs_groups_rescan(p->root);
+	if (r == 0 && btrfs_groups_are_inconsistent(p->groups))
+		r = -EUCLEAN;
 	auto_fd int lock = lock_debts(p);
 	(void)lock; /* until the end of this function */
 	each_name(p->snapshots, add_snapshot, p, &s);
 	each_name(p->boxes, set_debt_of, p, &s);
 	free(s.v);
+	if (count_groups(p) > 2 * s.names + STALE_GROUPS)
+		sweep_groups(p);
+	return r;
 }
 
 int full_charge_snapshot(const struct pool *p, int layer, const struct layer_note *n)

@@ -15,6 +15,8 @@
 #include "cage/pool/loopdev.h"
 #include "proto/size.h"
 
+#define USED "pool.used" /* beside pool.img, once it has been mounted */
+
 /* ---- opening ---- */
 
 static int plain(struct pool *p, const char *why)
@@ -50,7 +52,13 @@ static int mount_device(const char *path, struct err *e)
 	return fd < 0 ? err_os(e, ERRC_HOST_UNSUPPORTED, os, "mount the pool") : fd;
 }
 
-static int open_file(struct pool *p, int file, struct err *e)
+/* A pool that `atoll up` made on a host that cannot mount it has never been used. */
+static bool was_used(int data, bool directory)
+{
+	return faccessat(data, directory ? "pool/boxes" : USED, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int open_file(struct pool *p, int data, int file, struct err *e)
 {
 	struct loopdev dev;
 	if (loopdev_open(file, &dev, e) < 0)
@@ -64,6 +72,8 @@ static int open_file(struct pool *p, int file, struct err *e)
 	int r = root < 0 ? -errno : btrfs_quota_enable(root, &p->quota);
 	if (r < 0)
 		return err_os(e, ERRC_HOST_UNSUPPORTED, -r, "switch on the pool's quotas");
+	if (!was_used(data, false)) /* on a full disk the next start tries it again */
+		fd_replace_file(data, USED, STR(""), 0600);
 	p->groups = btrfs_groups_open(root);
 	p->kind = POOL_FILE;
 	if (p->quota == BTRFS_QUOTA_FULL)
@@ -95,6 +105,14 @@ static void give_up(struct pool *p)
 	fd_close(&p->groups);
 }
 
+static int refuse(const char *data, bool directory, const struct err *why, struct err *e)
+{
+	return err_set(e, ERRC_HOST_UNSUPPORTED,
+		"the pool '%.80s/%s' with the files of sandboxes cannot be opened (%.90s): mend it, or set "
+		"ATOLL_POOL=plain to do without these files",
+		data, directory ? "pool" : "pool.img", why->msg);
+}
+
 int pool_open(struct pool *ret, const char *data, const char *kind, const char *size, struct err *e)
 {
 	struct pool *p = ret;
@@ -110,18 +128,19 @@ int pool_open(struct pool *ret, const char *data, const char *kind, const char *
 	if (dir < 0)
 		return plain(p, "the data directory cannot be opened");
 	int r;
-	if (btrfs_is(dir)) {
+	bool directory = btrfs_is(dir), used = was_used(dir, directory);
+	if (directory) {
 		r = open_directory(p, dir, &why);
 	} else {
 		p->file = openat(dir, "pool.img", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 		if (p->file < 0)
 			return plain(p, "there is no pool.img in the data directory; 'atoll up' makes it");
-		r = open_file(p, p->file, &why);
+		r = open_file(p, dir, p->file, &why);
 	}
 	if (r == 0)
 		return 0;
 	give_up(p);
-	return plain(p, why.msg);
+	return used ? refuse(data, directory, &why, e) : plain(p, why.msg);
 }
 
 int pool_enter(struct pool *p, const char *path, struct err *e)

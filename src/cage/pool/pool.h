@@ -63,8 +63,9 @@ struct pool {
 		.debts = -1,                                                                                           \
 		.trash = -1})
 
-/* Finds the pool of a data directory. `size` is ATOLL_POOL_SIZE or NULL, `kind` ATOLL_POOL or NULL. What cannot be used
- * becomes PLAIN with a reason; -1 only for settings that make no sense. */
+/* Finds the pool of a data directory. `size` is ATOLL_POOL_SIZE or NULL, `kind` ATOLL_POOL or NULL. A host without a
+ * pool becomes PLAIN with a reason; -1 for settings that make no sense, and for a pool that has been used and cannot be
+ * opened: with plain directories its sandboxes would come up without their files. */
 int pool_open(struct pool *ret, const char *data, const char *kind, const char *size, struct err *e);
 /* Opens the directories below `path`, where the pool is now. */
 int pool_enter(struct pool *p, const char *path, struct err *e);
@@ -148,8 +149,9 @@ int pool_grow_slow(const struct pool *p);
 void pool_sweep_groups_slow(const struct pool *p);
 /* Counts the debt of a layer anew and sets its limit. */
 int pool_recount_slow(const struct pool *p, int layer);
-/* The same for all layers of boxes that have a debt and have changed since it was counted. */
-void pool_recount_all_slow(const struct pool *p);
+/* The same for all layers of boxes that have a debt and have changed since it was counted. With full quotas: 0, or why
+ * the kernel does not count (full.h). */
+int pool_recount_all_slow(const struct pool *p);
 
 /* A read-only copy of the layer that `source` is open on, as dir/name, in the layer's group. 0 or -errno; -EDQUOT with
  * full quotas when the copy does not fit into the limit beside the layer. */

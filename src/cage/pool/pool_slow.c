@@ -160,6 +160,7 @@ void pool_sweep_groups_slow(const struct pool *p)
 		if (sscanf(entry->d_name, "1_%llu", &number) == 1)
 			sweep_group(p, BTRFS_GROUP_SHARED(number));
 	closedir(d);
+	full_sweep_slow(p);
 }
 
 /* ---- layers from snapshots ---- */

@@ -24,10 +24,10 @@ static void check_kernel(struct cli *c, struct doctor_row *r)
 	uname(&u);
 	int major = 0, minor = 0;
 	sscanf(u.release, "%d.%d", &major, &minor);
-	bool new_enough = major > 5 || (major == 5 && minor >= 19);
+	bool new_enough = major > 6 || (major == 6 && minor >= 1);
 	doctor_set(r, new_enough ? DOCTOR_OK : DOCTOR_MISSING,
-		new_enough ? NULL : "Boxes need overlays with idmapped layers: run Linux 5.19 or newer.", "Linux %s %s",
-		u.release, u.machine);
+		new_enough ? NULL : "Atoll is tested from Linux 6.1 on: run that or newer.", "Linux %s %s", u.release,
+		u.machine);
 }
 
 /* Without root every other namespace needs a user namespace first. */
@@ -97,7 +97,7 @@ static void check_syscalls(struct cli *c, struct doctor_row *r)
 		}
 	}
 	if (*missing)
-		doctor_set(r, DOCTOR_MISSING, "Run Linux 5.19 or newer, without a filter that hides these calls.",
+		doctor_set(r, DOCTOR_MISSING, "Run Linux 6.1 or newer, without a filter that hides these calls.",
 			"not there:%s", missing);
 	else
 		doctor_set(r, DOCTOR_OK, NULL, "clone3, pidfd, close_range, openat2, new mount calls");
@@ -110,7 +110,7 @@ static void check_overlay(struct cli *c, struct doctor_row *r)
 	enum doctor_state state = doctor_ask_warden("overlay", why);
 	doctor_set(r, state,
 		state == DOCTOR_MISSING
-			? "modprobe overlay; Linux 5.19 or newer with CONFIG_OVERLAY_FS, and the right to mount."
+			? "modprobe overlay; Linux 6.1 or newer with CONFIG_OVERLAY_FS, and the right to mount."
 			: NULL,
 		"%s", state == DOCTOR_OK ? "the warden mounts the root of a box" : why);
 }

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/fd.h"
+#include "cli/client.h"
 #include "cli/doctor/doctor.h"
 
 #define BTRFS_MAGIC 0x9123683e
@@ -74,27 +75,67 @@ static bool quotas_inconsistent(void)
 	return found;
 }
 
-static void check_quota(struct cli *c, struct doctor_row *r)
+enum quota { QUOTA_UNKNOWN, QUOTA_NONE, QUOTA_SIMPLE, QUOTA_FULL, QUOTA_UNCOUNTED };
+
+/* What the warden's pool has: it may have been made by another kernel. Unknown without a daemon that has a warden. */
+static enum quota ask_quota(struct cli *c)
 {
-	(void)c;
+	auto_client struct client cl = {0};
+	auto_buf struct buf body = {0};
+	struct err e;
+	struct str kind = STR_NULL;
+	bool inconsistent = false;
+	int status = client_open(c, &cl, &e);
+	if (status == 0)
+		status = client_ask(&cl, "GET", "/v1/health", STR(""), &body, &e);
+	c->hint[0] = 0;
+	auto_json struct json_doc *d = status == 200 ? json_parse(buf_str(&body), NULL) : NULL;
+	const struct json *pool = d ? json_get(json_get(json_root(d), "host"), "pool") : NULL;
+	if (!pool)
+		return QUOTA_UNKNOWN;
+	json_read_str(pool, "quota", &kind, NULL);
+	json_read_bool(pool, "inconsistent", &inconsistent, NULL);
+	return inconsistent		  ? QUOTA_UNCOUNTED
+	       : str_eq_c(kind, "simple") ? QUOTA_SIMPLE
+	       : str_eq_c(kind, "full")	  ? QUOTA_FULL
+					  : QUOTA_NONE;
+}
+
+/* What a pool that is made now would have. */
+static enum quota expect_quota(void)
+{
 	struct utsname u;
 	int major = 0, minor = 0;
 	uname(&u);
 	sscanf(u.release, "%d.%d", &major, &minor);
-	bool simple = major > 6 || (major == 6 && minor >= 7);
 	if (!kernel_has_btrfs())
-		doctor_set(r, DOCTOR_NOTE, NULL, "no btrfs, no quotas");
-	else if (quotas_inconsistent())
+		return QUOTA_NONE;
+	if (quotas_inconsistent())
+		return QUOTA_UNCOUNTED;
+	return major > 6 || (major == 6 && minor >= 7) ? QUOTA_SIMPLE : QUOTA_FULL;
+}
+
+static void check_quota(struct cli *c, struct doctor_row *r)
+{
+	enum quota q = ask_quota(c);
+	const char *would = q == QUOTA_UNKNOWN ? "would be " : "";
+	if (q == QUOTA_UNKNOWN)
+		q = expect_quota();
+	if (q == QUOTA_NONE)
+		doctor_set(r, DOCTOR_NOTE, NULL, "no pool of btrfs, no quotas");
+	else if (q == QUOTA_UNCOUNTED)
 		doctor_set(r, DOCTOR_NOTE,
-			"On a pool of Atoll this ends within seconds; on a btrfs of the host: btrfs quota rescan -w "
-			"MOUNT",
-			"a btrfs of this host is counted anew: until that ends, disk limits there do not hold");
-	else if (simple)
-		doctor_set(r, DOCTOR_OK, NULL, "simple quotas: they cost nothing on a write");
+			"A pool of Atoll is counted within seconds, or its log says why not; on a btrfs of the host: "
+			"btrfs quota rescan -w MOUNT",
+			"Linux has given up counting: until all is counted anew, disk limits do not hold");
+	else if (q == QUOTA_SIMPLE)
+		doctor_set(r, DOCTOR_OK, NULL, "%ssimple quotas: they cost nothing on a write", would);
 	else
-		doctor_set(r, DOCTOR_NOTE, "Linux 6.7 or newer has simple quotas.",
-			"full quota groups: a snapshot counts as much as its box's files, and the first write of a box "
-			"takes 1.2 ms more");
+		doctor_set(r, DOCTOR_NOTE,
+			"Linux 6.7 or newer gives simple quotas to a pool that it makes; a pool keeps the kind it has.",
+			"%sfull quota groups: a snapshot counts as much as its box's files, and the first write of a "
+			"box takes 1.2 ms more",
+			would);
 }
 
 /* ---- notes of daemons that share the image directory ---- */

@@ -334,8 +334,8 @@ static void connect_box(struct cli_stream *s)
 	s->ws = ws_connect(s->cl->http, &s->cl->endpoint, &o, &wo, &ops, s);
 }
 
-int stream_run(struct client *cl, const struct stream_request *rq, const struct stream_io *io,
-	struct stream_result *ret, struct err *e)
+static int run_once(struct client *cl, const struct stream_request *rq, const struct stream_io *io,
+	struct stream_result *ret, bool *ret_refused, struct err *e)
 {
 	*ret = (struct stream_result){.outcome = "exited"};
 	struct cli_stream s = {.cl = cl, .rq = rq, .io = io, .result = ret, .e = e};
@@ -353,7 +353,20 @@ int stream_run(struct client *cl, const struct stream_request *rq, const struct 
 	ret->milliseconds = clock_ms() - began;
 	stream_out_close(&s.out);
 	stream_out_close(&s.err);
-	if (s.end == STREAM_FAILED && s.phase == STREAM_REFUSED)
-		client_explain_refusal(cl, rq->id, e);
+	*ret_refused = s.end == STREAM_FAILED && s.phase == STREAM_REFUSED;
 	return s.end == STREAM_FAILED ? -1 : 0;
+}
+
+/* After a refused handshake the command was not sent: it may be tried once more if the box exists now. */
+int stream_run(struct client *cl, const struct stream_request *rq, const struct stream_io *io,
+	struct stream_result *ret, struct err *e)
+{
+	bool refused;
+	int r = run_once(cl, rq, io, ret, &refused, e);
+	if (!refused || !client_explain_refusal(cl, rq->id, e))
+		return r;
+	r = run_once(cl, rq, io, ret, &refused, e);
+	if (refused)
+		client_explain_refusal(cl, rq->id, e);
+	return r;
 }

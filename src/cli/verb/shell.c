@@ -280,12 +280,28 @@ static void shell_run(struct shell_view *s)
 	tty_restore();
 }
 
+static bool shell_refused(const struct shell_view *s)
+{
+	return s->end == SHELL_FAILED && s->phase == SHELL_REFUSED;
+}
+
+/* After a refused handshake nothing was typed to the box: it is tried once more if the box exists now. */
+static void shell_try(struct shell_view *s)
+{
+	const struct shell_view fresh = *s;
+	shell_run(s);
+	if (!shell_refused(s) || !client_explain_refusal(s->cl, s->id, s->e))
+		return;
+	*s = fresh;
+	shell_run(s);
+	if (shell_refused(s))
+		client_explain_refusal(s->cl, s->id, s->e);
+}
+
 static int shell_result(struct cli *c, struct shell_view *s)
 {
 	if (s->end == SHELL_FAILED) {
-		if (s->phase == SHELL_REFUSED)
-			client_explain_refusal(s->cl, s->id, s->e);
-		else
+		if (s->phase != SHELL_REFUSED)
 			fprintf(stderr, "\n");
 		return cli_fail(c, s->e);
 	}
@@ -324,6 +340,6 @@ int verb_shell(struct cli *c, int argc, char **argv)
 	fprintf(stderr, "%s[box %s: 'exit' ends the shell, Enter ~ . detaches]%s\n", cli_style(2, STYLE_DIM), s.id,
 		cli_style(2, STYLE_PLAIN));
 	s.cl = &cl;
-	shell_run(&s);
+	shell_try(&s);
 	return shell_result(c, &s);
 }

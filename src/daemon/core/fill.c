@@ -82,13 +82,14 @@ static void on_made_written(void *arg, const struct err *e)
 	fill_end(f, NULL);
 }
 
-/* The row says so before the client hears it: the recovery deletes a sandbox whose files are being made. */
+/* The row says so on the disk before the client hears it: the recovery deletes a sandbox whose files are being made,
+ * also after a loss of power. */
 static void on_cloned(struct sandbox *s, const struct warden_answer *a, void *arg)
 {
 	struct fill *f = arg;
 	if (a->err)
 		return fill_failed(f, a->err, a->lost);
-	store_set_state(s->daemon->store, s->id, state_name(SB_STOPPED), made, on_made_written, f);
+	store_set_state(s->daemon->store, s->id, state_name(SB_STOPPED), made, true, on_made_written, f);
 }
 
 static void on_row(void *arg, const struct err *e)

@@ -47,7 +47,7 @@ static void write_stopped(struct sandbox *s, store_on_done on_done)
 	loop_timer_stop(&s->retry);
 	s->stop_forced = true; /* what is told of the box from here on changes nothing */
 	sandbox_ref(s);
-	store_set_state(s->daemon->store, s->id, state_name(SB_STOPPED), reason_of(s), on_done, s);
+	store_set_state(s->daemon->store, s->id, state_name(SB_STOPPED), reason_of(s), false, on_done, s);
 }
 
 static void stop_failed(struct sandbox *s, const struct warden_answer *a)

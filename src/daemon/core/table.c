@@ -148,7 +148,7 @@ void sandbox_set_view(struct sandbox *s, enum warden_view view)
 
 void sandbox_write_state(const struct sandbox *s)
 {
-	store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, NULL, NULL);
+	store_set_state(s->daemon->store, s->id, state_name(s->state), s->reason, false, NULL, NULL);
 }
 
 void sandbox_move(struct sandbox *s, enum sandbox_state to, const char *reason)

@@ -149,6 +149,22 @@ static int check(struct putting *p, struct err *e)
 	return changes ? change_check_settings(p->op.daemon, changes, e) : 0;
 }
 
+/* A sandbox that failed for want of its image looks for it again, by the name that was kept. */
+static void look_again(struct putting *p)
+{
+	const struct sandbox *s = sandbox_find(p->op.daemon, p->op.id);
+	struct api_change *c = &p->change;
+	struct image_ref ref;
+	struct err e;
+	if (c->has_image || c->has_from || !s || s->state != SB_FAILED)
+		return;
+	sandbox_failure(s, &e);
+	if (e.code != ERRC_IMAGE_NOT_FOUND || image_ref_parse(str_of(s->spec.image), &ref, &e) < 0)
+		return;
+	c->has_image = true;
+	snprintf(c->image_ref, sizeof c->image_ref, "%s", s->spec.image);
+}
+
 struct operation *op_put(const struct op_call *call, struct api_change *change)
 {
 	static const struct op_kind kind = {"PUT", "/v1/sandboxes/{id}", 200, 201};
@@ -159,6 +175,7 @@ struct operation *op_put(const struct op_call *call, struct api_change *change)
 	p->op.on_forget = forget_part;
 	p->change = *change;
 	*change = (struct api_change){0};
+	look_again(p);
 	if (check(p, &e) < 0)
 		op_fail(&p->op, &e);
 	else if (images_resolve(p->op.daemon, &p->change, &e) == 0)

@@ -128,6 +128,7 @@ static void pool(struct json_writer *w, const struct warden_host *h)
 		json_member_cstr(w, "reason", h->pool_why);
 	} else {
 		json_member_cstr(w, "quota", h->quota < ARRAY_LEN(quotas) ? quotas[h->quota] : "none");
+		json_member_bool(w, "inconsistent", h->pool_inconsistent);
 		json_member_bool(w, "directIO", h->pool_direct);
 		json_member_u64(w, "size", h->pool_size);
 		json_member_u64(w, "used", h->pool_used);

@@ -45,7 +45,8 @@ static void put_row(const struct snapshot *s, store_on_done on_done, void *arg)
 		.key = s->id,
 		.sandbox = s->sandbox,
 		.created_ms = s->created_ms,
-		.value = buf_cstr(&value)};
+		.value = buf_cstr(&value),
+		.durable = s->ready && !s->base}; /* the client hears of it; `making` in its place is deleted */
 	store_item_put(s->daemon->store, &item, on_done, arg);
 }
 

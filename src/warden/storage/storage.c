@@ -12,6 +12,30 @@
 #include "warden/record.h"
 #include "warden/warden.h"
 
+static bool is_counted(const struct pool *p)
+{
+	return p->quota != BTRFS_QUOTA_FULL || !btrfs_groups_are_inconsistent(p->groups);
+}
+
+void storage_note_counting(struct warden *w, int os)
+{
+	if (is_counted(&w->pool))
+		os = 0;
+	else if (!os) /* the kernel has given up again since */
+		os = EUCLEAN;
+	if (os == w->uncounted)
+		return;
+	w->uncounted = os;
+	if (!os)
+		log_event(LOG_INFO, "disk limits hold again", "quota=%s", "full");
+	else if (os == EINPROGRESS)
+		log_event(LOG_WARN, "disk limits do not hold until the quotas of the pool are counted anew", "why=%s",
+			LOG_Q("the kernel has marked them inconsistent"));
+	else
+		log_event(LOG_ERROR, "disk limits do not hold: the quotas of the pool cannot be counted", "error=%s",
+			LOG_Q(strerror(os)));
+}
+
 static const char *setting(const char *name)
 {
 	const char *v = getenv(name);
@@ -24,9 +48,8 @@ int storage_open(struct warden *w, const char *data, struct err *e)
 		return -1;
 	if (w->pool.kind == POOL_PLAIN)
 		log_event(LOG_WARN, "sandboxes have no disk limits and no snapshots", "why=%s", LOG_Q(w->pool.why));
-	else if (btrfs_groups_are_inconsistent(w->pool.groups))
-		log_event(LOG_WARN, "disk limits do not hold until the quotas of the pool are counted anew", "why=%s",
-			LOG_Q("the kernel has marked them inconsistent"));
+	else
+		storage_note_counting(w, EINPROGRESS);
 	return 0;
 }
 
@@ -167,6 +190,7 @@ void storage_offer(struct warden *w)
 		  : p->kind == POOL_DIRECTORY ? WARDEN_POOL_DIRECTORY
 					      : WARDEN_POOL_PLAIN;
 	o->quota = p->quota;
+	o->pool_inconsistent = !is_counted(p);
 	o->pool_direct = p->direct;
 	o->plain_layers = 0;
 	snprintf(o->pool_why, sizeof o->pool_why, "%s", p->why);

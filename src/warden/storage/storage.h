@@ -44,6 +44,10 @@ void storage_usage(struct warden *w, const char *id, struct box_info *info);
 /* What the host offers. */
 void storage_offer(struct warden *w);
 
+/* Logs once when the kernel has given up counting the pool's quotas, and once when it counts again. `os` says how the
+ * last count ended; EINPROGRESS: it is about to begin. */
+void storage_note_counting(struct warden *w, int os);
+
 /* WARDEN_DISK */
 struct warden_asker;
 void storage_disk(struct warden *w, const struct warden_request *rq, struct warden_asker who);

@@ -309,13 +309,15 @@ static void on_counted(void *arg, int os);
 static void count_debts(struct loop_timer *t)
 {
 	struct storer *s = container_of(t, struct storer, debts);
+	if (!s->w->uncounted)
+		storage_note_counting(s->w, EINPROGRESS);
 	storer_ask(s->w, &(struct storer_job){.kind = STORER_RECOUNT}, -1, on_counted, s);
 }
 
 static void on_counted(void *arg, int os)
 {
 	struct storer *s = arg;
-	(void)os; /* the next one counts again */
+	storage_note_counting(s->w, os);
 	loop_timer_set(s->w->loop, &s->debts, DEBT_LOOK, count_debts);
 }
 

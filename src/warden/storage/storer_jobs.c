@@ -182,10 +182,8 @@ static int replace(struct storer_view *v, const struct storer_job *job)
 static int recount(struct storer_view *v, const struct storer_job *job)
 {
 	go_to_background(v);
-	if (!*job->layer) {
-		pool_recount_all_slow(v->pool);
-		return 0;
-	}
+	if (!*job->layer)
+		return pool_recount_all_slow(v->pool);
 	auto_fd int layer = open_dir(v->pool->boxes, job->layer);
 	return layer < 0 ? layer : pool_recount_slow(v->pool, layer);
 }

@@ -1,5 +1,6 @@
 #include "cage/pool/full.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/btrfs.h>
@@ -369,6 +370,49 @@ TEST(full_quotas_keep_the_debt_over_a_restore)
 	CHECK(about(debt_of(back), 20 * MIB_));
 	CHECK(btrfs_rig_fill(back, "two", 100 * MIB_) <= 65 * MIB_);
 	CHECK(!btrfs_groups_are_inconsistent(pool.groups));
+}
+
+static size_t count_in(int dir, const char *begins)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fdopendir(fd);
+	size_t n = 0;
+	CHECK(d);
+	for (struct dirent *entry; (entry = readdir(d));)
+		n += entry->d_name[0] != '.' && strncmp(entry->d_name, begins, strlen(begins)) == 0;
+	closedir(d);
+	return n;
+}
+
+/* Older kernels keep the group of a deleted subvolume: tests/host looks there too. */
+TEST(full_quotas_leave_no_groups_and_debts_of_deleted_layers)
+{
+	enum { LAYERS = 50 };
+	make_full_pool();
+	int stays = make_box("stays", 64 * MIB_);
+	uint64_t number, gone[LAYERS];
+	CHECK_INT(btrfs_rig_fill(stays, "one", 8 * MIB_), 8 * MIB_);
+	CHECK_INT(snapshot_of(stays, "s"), 0);
+	size_t groups = count_in(pool.groups, "0_"), debts = count_in(pool.debts, "");
+	for (int i = 0; i < LAYERS; i++) {
+		int box = make_box("goes", 64 * MIB_);
+		struct layer_note n = note_of(box);
+		CHECK_INT(btrfs_subvolume_id(box, &number), 0);
+		gone[i] = number;
+		CHECK_INT(btrfs_subvolume_exists(pool.root, number), 1);
+		CHECK_INT(pool_debt_write(&pool, n.group, &(struct layer_debt){.bytes = 5}), 0);
+		close(box);
+		CHECK_INT(btrfs_subvolume_delete(pool.boxes, "goes"), 0);
+	}
+	CHECK_INT(count_in(pool.debts, ""), debts + LAYERS);
+	for (int i = 0; i < LAYERS; i++)
+		while (btrfs_subvolume_exists(pool.root, gone[i]))
+			btrfs_commit(pool.root);
+	pool_sweep_groups_slow(&pool);
+	CHECK_INT(count_in(pool.groups, "0_"), groups);
+	CHECK_INT(count_in(pool.debts, ""), debts);
+	CHECK(about(debt_of(stays), 8 * MIB_));
+	CHECK(btrfs_rig_fill(stays, "two", 100 * MIB_) <= 50 * MIB_);
 }
 
 /* As an earlier version of Atoll left a pool: a copy in a shared group, and the limit there. */

@@ -166,7 +166,7 @@ TEST(what_was_put_is_read_back_after_a_restart)
 	struct answers a = {0};
 	struct store_row r = row("me@example.org");
 	store_put(p->store, &r, count, &a);
-	store_set_state(p->store, r.id, "stopped", "the box's init was killed by signal 9", count, &a);
+	store_set_state(p->store, r.id, "stopped", "the box's init was killed by signal 9", false, count, &a);
 	wait_for(p, &a, 2);
 	CHECK_INT(a.failed, 0);
 	struct rows rows = reread(p);
@@ -394,7 +394,7 @@ TEST(a_state_that_is_written_ends_the_filling)
 	wait_for(p, &a, 1);
 	CHECK(reread(p).last.filling);
 	start(p);
-	store_set_state(p->store, r.id, "stopped", "", count, &a);
+	store_set_state(p->store, r.id, "stopped", "", true, count, &a);
 	wait_for(p, &a, 2);
 	CHECK(!reread(p).last.filling);
 }
