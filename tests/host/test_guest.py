@@ -56,6 +56,15 @@ def test_doctor_finds_nothing_missing(guest):
     assert states["steering"] == "ok"
 
 
+def test_gate_and_daemon_have_groups_that_are_slowed_down_before_the_machine_is_full(guest):
+    out = guest.sh("""
+        for program in atoll-gate atolld; do
+            group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/$(pgrep -o -x $program)/cgroup)
+            echo ${group##*/} $(cat $group/cpu.weight) $(($(getconf _PHYS_PAGES) * 4096 / $(cat $group/memory.high)))
+        done""")
+    assert out.split() == ["gate", "10000", "4", "daemon", "10000", "4"]
+
+
 def test_exec(guest):
     out = guest.sh("atoll exec hello -- echo hi; echo data | atoll exec hello -- tr a-z A-Z; atoll exec hello -- sh -c 'exit 3' || echo $?")
     assert out.split() == ["hi", "DATA", "3"]
