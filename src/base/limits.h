@@ -23,6 +23,10 @@
 #define DISK_RESERVE_MAX   (1024ull * MIB) /* … at most this */
 #define DISK_LOOK	   (8u * MIB)	   /* bytes that are written between two looks */
 
+/* One direction of a connection stands still when it moves less than this many bytes in this time, while bytes wait. */
+#define TCP_WAY_MOVES (64u * KIB)
+#define TCP_WAY_SPAN  10000
+
 /* A turn of a loop (turn.h), in microseconds. */
 #define TURN_PART      50   /* every party may work so long in each turn … */
 #define TURN_SHARED    2000 /* … and those that want more divide this among themselves */

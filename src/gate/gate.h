@@ -125,6 +125,8 @@ struct gate_box {
 	struct list conns;	   /* struct passage, longest idle first */
 	size_t conns_n;		   /* and streams of DNS */
 	uint32_t window;	   /* of their sockets; 0: the kernel's own */
+	size_t held;		   /* bytes in their buffers (windows.h) */
+	uint64_t over;		   /* loop time since which that is too much, or 0 */
 	struct list holder, waits; /* places.h */
 	struct names names;
 	struct synth synth;
@@ -230,7 +232,9 @@ struct passage {
 	struct worker_ask *worker_ask;
 	struct relay relay;
 	struct web *web;
-	int unreachable; /* errno: the destination does not answer */
+	int unreachable;	 /* errno: the destination does not answer */
+	size_t held;		 /* bytes in the buffers of its sockets … */
+	struct tcp_way up, down; /* … and whether they move: windows.h */
 	struct loop_timer timer;
 	struct loop_task free_task;
 	uint64_t started;
@@ -296,6 +300,8 @@ int web_init(struct gate *g, struct err *e);
 /* Takes over the connection: its bytes go through the strict proxy. 0 or -errno. */
 int web_start(struct passage *c);
 void web_free(struct web *w);
+/* The socket that requests went over last, while it is open; else -1. */
+int web_server(const struct web *w);
 /* Name and rule of the host that requests went to last. */
 void web_leg(const struct web *w, struct passage_leg *ret);
 

@@ -1,18 +1,19 @@
 /*
- * windows.h - how much of the host's memory the connections of a box may fill.
+ * windows.h - how much of the host's memory the connections of a box may fill (base/tcp_mem.h).
  *
- * Buffers of TCP belong to the kernel and grow to some 10 MB for each connection whose reader stops; all boxes and the
- * host share what there is (net.ipv4.tcp_mem). A box with few connections has the kernel's own windows. The more it
- * has, the smaller are theirs, and they are small for all boxes while the host's TCP holds a quarter of the mark below
- * which the kernel is at ease. Once a second the memory of connections that cannot move is added up: a box with more
- * than GATE_UNREAD_MAX of it loses those that have stood still for longest.
+ * A box with few connections has the kernel's own windows. The more it has, the smaller are theirs. Once a second the
+ * memory of all sockets of a box is added up, as the kernel tells it (SO_MEMINFO). A box that holds more than
+ * GATE_UNREAD_MAX has the smallest windows at once, until it holds half of that, and loses connections of which one
+ * direction stands still, the largest first: bytes wait for a reader, and it takes fewer than TCP_WAY_MOVES in
+ * TCP_WAY_SPAN, whatever moves in the other direction.
  *
- * The memory is what the kernel says (SO_MEMINFO). A connection to a server of HTTP that is decided by requests belongs
- * to the HTTP client: it gets a window when it is dialled, and is not added up.
+ * While the host's TCP holds a quarter of the mark below which the kernel is at ease, windows are the smallest for all
+ * boxes, and what is above the quarter is taken from the boxes that hold most.
  */
 #pragma once
 
 #include "base/loop.h"
+#include "base/tcp_mem.h"
 
 struct gate;
 struct gate_box;
@@ -20,9 +21,7 @@ struct passage;
 
 struct windows {
 	struct loop_timer look;
-	int sockstat;  /* of the host; -1: none */
-	uint64_t mark; /* pages of TCP from which windows are small */
-	bool pressed;
+	struct tcp_host host;
 };
 
 /* Before confine(). */

@@ -16,6 +16,18 @@ conns = [socket.create_connection(({OTHER!r}, {PORT})) for _ in range(int(sys.ar
 print('open', flush=True)
 sys.stdin.read()
 """
+TRICKLE = f"""
+import socket, sys, time
+conns = [socket.create_connection(({OTHER!r}, {PORT})) for _ in range(int(sys.argv[1]))]
+print('open', flush=True)
+while True:
+    for c in conns:
+        try:
+            c.send(b'x')
+        except OSError:
+            pass
+    time.sleep(1)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +42,8 @@ def stall(gate):
     """Opens connections whose answers nobody reads."""
     processes = []
 
-    def start(box, n):
-        process = box.start("/usr/bin/python3", "-c", CLIENT, str(n), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def start(box, n, client=CLIENT):
+        process = box.start("/usr/bin/python3", "-c", client, str(n), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         processes.append(process)
         assert process.stdout.readline() == "open\n"
     yield start
@@ -66,3 +78,12 @@ def test_connections_that_stop_reading_fill_little(gate, stall):
     gate.world.wait(lambda: memory(gate.world.gate_space) < 72 << 20, "the bound on what waits")
     out = other.python(f"import socket\ns = socket.create_connection(({OTHER!r}, {ECHO}))\ns.sendall(b'x')\nprint(s.recv(1))")
     assert out == "b'x'\n"
+
+
+def test_a_byte_a_second_in_the_other_direction_keeps_nothing(gate, stall):
+    """The last byte in either direction counted: so the bytes that wait stayed for as long as the box liked."""
+    box = gate.box(policy={})
+    stall(box, 700, TRICKLE)
+    gate.world.wait(lambda: memory(gate.world.gate_space) > 64 << 20, "much waits")
+    assert gate.record(end="too many bytes wait for their readers in this sandbox")["port"] == PORT
+    gate.world.wait(lambda: memory(gate.world.gate_space) < 72 << 20, "the bound on what waits")
