@@ -2,10 +2,7 @@
  * tcp_mem.h - the memory that the kernel holds for TCP: of one socket, of the host, and how to bound it.
  *
  * Buffers of TCP belong to the kernel and grow to some 10 MB for each connection whose reader stops; all programs of
- * the host share what there is (net.ipv4.tcp_mem). A program that carries connections for others divides them by whose
- * they are, and does three things. The more connections one owner has, the smaller are their windows (tcp_window_for).
- * While the host is short (tcp_host), they are the smallest for all. And once a second it adds up what the connections
- * of each owner hold (tcp_held), and resets some that stand still (tcp_way) where that is too much.
+ * the host share what there is (net.ipv4.tcp_mem). tcp_owner.h divides it.
  *
  * Thread: any; a struct belongs to its caller.
  */

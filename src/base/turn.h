@@ -48,6 +48,7 @@ struct turn_party {
 	uint64_t number; /* of the turn that `spent` counts in */
 	uint64_t spent;	 /* ns */
 	unsigned refs;
+	void *owner; /* of who made it, for its use; NULL: none, or gone */
 	bool strangers;
 	bool granted; /* its turn in the queue: the next unit is free */
 };

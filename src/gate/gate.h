@@ -124,9 +124,7 @@ struct gate_box {
 	bool full;		   /* has as many connections as it may: not accepted from */
 	struct list conns;	   /* struct passage, longest idle first */
 	size_t conns_n;		   /* and streams of DNS */
-	uint32_t window;	   /* of their sockets; 0: the kernel's own */
-	size_t held;		   /* bytes in their buffers (windows.h) */
-	uint64_t over;		   /* loop time since which that is too much, or 0 */
+	struct tcp_owner memory;   /* windows.h */
 	struct list holder, waits; /* places.h */
 	struct names names;
 	struct synth synth;
@@ -232,9 +230,8 @@ struct passage {
 	struct worker_ask *worker_ask;
 	struct relay relay;
 	struct web *web;
-	int unreachable;	 /* errno: the destination does not answer */
-	size_t held;		 /* bytes in the buffers of its sockets … */
-	struct tcp_way up, down; /* … and whether they move: windows.h */
+	int unreachable;	/* errno: the destination does not answer */
+	struct tcp_conn memory; /* windows.h */
 	struct loop_timer timer;
 	struct loop_task free_task;
 	uint64_t started;

@@ -1,19 +1,13 @@
 /*
- * windows.h - how much of the host's memory the connections of a box may fill (base/tcp_mem.h).
+ * windows.h - how much of the host's memory the connections of a box may fill (base/tcp_owner.h).
  *
- * A box with few connections has the kernel's own windows. The more it has, the smaller are theirs. Once a second the
- * memory of all sockets of a box is added up, as the kernel tells it (SO_MEMINFO). A box that holds more than
- * GATE_UNREAD_MAX has the smallest windows at once, until it holds half of that, and loses connections of which one
- * direction stands still, the largest first: bytes wait for a reader, and it takes fewer than TCP_WAY_MOVES in
- * TCP_WAY_SPAN, whatever moves in the other direction.
- *
- * While the host's TCP holds a quarter of the mark below which the kernel is at ease, windows are the smallest for all
- * boxes, and what is above the quarter is taken from the boxes that hold most.
+ * All sockets of a connection count together: the client's, the server's, and what HTTP goes through. Connections that
+ * wait for a decision stand still as long as they hold what their client has sent.
  */
 #pragma once
 
 #include "base/loop.h"
-#include "base/tcp_mem.h"
+#include "base/tcp_owner.h"
 
 struct gate;
 struct gate_box;

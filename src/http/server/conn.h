@@ -18,6 +18,7 @@
 #pragma once
 
 #include "base/map.h"
+#include "base/tcp_owner.h"
 #include "base/turn.h"
 #include "http/parse/chunk.h"
 #include "http/parse/head.h"
@@ -110,9 +111,10 @@ struct http_conn {
 	struct turn_seat seat;
 	struct turn_party own, *joined; /* joined: a reference, or NULL */
 	struct turn_chunks chunks;
-	uint32_t answers; /* since somebody vouched for it */
-	bool proxied;	  /* comes from a trusted proxy */
-	bool adopted;	  /* joined for good */
+	struct tcp_conn memory; /* guests.c */
+	uint32_t answers;	/* since somebody vouched for it */
+	bool proxied;		/* comes from a trusted proxy */
+	bool adopted;		/* joined for good */
 	struct loop_task free_task;
 	struct http_exchange x;
 	struct buf in; /* bytes that could not be used yet */
