@@ -199,6 +199,7 @@ struct passage {
 	struct gate_box *box;
 	enum passage_state state;
 	struct loop_io io;	  /* of the client, before the relay has it */
+	struct turn_seat seat;	  /* of peek.c */
 	struct loop_io server_io; /* of a server that was dialled ahead, while we look at the client */
 	int client, server;
 	struct peer_end from;

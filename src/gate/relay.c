@@ -93,6 +93,7 @@ static void pump_both(struct relay *r);
 static void on_refill(struct loop_timer *t)
 {
 	struct relay_bucket *b = container_of(t, struct relay_bucket, timer);
+	turn_bill(b->party);
 	refill(b);
 	struct list now;
 	list_init(&now);
@@ -387,6 +388,8 @@ static void on_idle(struct loop_timer *t)
 static void on_first(struct loop_task *t)
 {
 	struct relay *r = container_of(t, struct relay, first);
+	if (r->bucket)
+		turn_bill(r->bucket->party);
 	if (pump(r, &r->up))
 		settle(r);
 }
