@@ -113,6 +113,7 @@ struct http_conn {
 	struct turn_chunks chunks;
 	struct tcp_conn memory; /* guests.c */
 	uint32_t answers;	/* since somebody vouched for it */
+	uint32_t waits;		/* how often it has waited without one */
 	bool proxied;		/* comes from a trusted proxy */
 	bool adopted;		/* joined for good */
 	struct loop_task free_task;
@@ -188,6 +189,8 @@ void conn_body_end(struct http_conn *c);
 void conn_turn_begin(struct http_conn *c, struct turn_party *joined, void (*run)(struct turn_seat *, uint32_t));
 void conn_turn_choose(struct http_conn *c);
 void conn_turn_end(struct http_conn *c);
+/* For its callback: may it go on? A stranger that has had no answer waits before those that have. */
+bool conn_turn_admit(struct http_conn *c, uint32_t events);
 /* The handler has been called: a request that joined no party leaves the one of the request before. */
 void conn_turn_asked(struct http_conn *c);
 /* A response begins: a stranger's connection is closed after a 401, and after HTTP_STRANGER_REQUESTS. */
