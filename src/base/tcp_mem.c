@@ -64,6 +64,7 @@ bool tcp_host_look(struct tcp_host *h)
 	uint64_t pages = tcp_pages(str_n(text, n > 0 ? (size_t)n : 0));
 	bool was = h->is_short;
 	h->is_short = pages >= h->mark;
+	h->looks = h->is_short ? h->looks + 1 : 0;
 	h->over = h->is_short ? (pages - h->mark) * 4096 : 0;
 	return h->is_short != was;
 }

@@ -16,10 +16,11 @@
 /* ---- the host ---- */
 
 struct tcp_host {
-	int sockstat;  /* -1: none */
-	uint64_t mark; /* pages from which the host is short */
-	uint64_t over; /* bytes above it, at the last look */
-	bool is_short; /* at the last look */
+	int sockstat;	/* -1: none */
+	uint64_t mark;	/* pages from which the host is short */
+	uint64_t over;	/* bytes above it, at the last look */
+	bool is_short;	/* at the last look */
+	uint32_t looks; /* that found it short without a break */
 };
 
 /* The host is short while TCP has one in `share` pages of the mark below which the kernel is at ease. Opens a file. */

@@ -22,6 +22,12 @@ void tcp_owner_judge(struct tcp_owner *o, uint64_t now)
 		o->over = 0;
 }
 
+size_t tcp_host_part(const struct tcp_host *h, size_t n)
+{
+	size_t part = n ? h->mark * 4096 / 2 / n : SIZE_MAX;
+	return part > TCP_OWNER_KEPT ? part : TCP_OWNER_KEPT;
+}
+
 /* Less than that may be on its way to a reader that is well. */
 void tcp_way_look_at(struct tcp_way *w, uint64_t now, bool holds, int to)
 {

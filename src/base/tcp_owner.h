@@ -6,7 +6,8 @@
  * (tcp_owner_judge). An owner with more than TCP_OWNER_MAX has the smallest windows until it holds half of that. It
  * also loses connections of which one direction stands still, the largest first (tcp_doomed), whatever moves in the
  * other direction; after TCP_OWNER_PATIENCE also those that are just fast enough. While the host is short
- * (tcp_mem.h), the owners that hold most lose down to TCP_OWNER_KEPT, until the host is not, and the others nothing.
+ * (tcp_mem.h), the owners that hold most lose down to their part (tcp_host_part), until the host is not, and the others
+ * nothing.
  *
  * Nothing here knows a connection: it is embedded in one.
  */
@@ -34,6 +35,16 @@ void tcp_owner_judge(struct tcp_owner *o, uint64_t now);
 
 /* One direction of a connection: `holds` says that the program has bytes that the socket `to` does not take. */
 void tcp_way_look_at(struct tcp_way *w, uint64_t now, bool holds, int to);
+
+/* Small windows have had their time, and some owners must lose connections. */
+static inline bool tcp_host_needs(const struct tcp_host *h)
+{
+	return h->looks > TCP_STUCK_SHORT / TCP_LOOK;
+}
+
+/* What each of `n` owners that hold more than TCP_OWNER_KEPT keeps then: of half of the mark. The other half is for the
+ * other ends and other programs of the host, whose memory nothing here can free. */
+size_t tcp_host_part(const struct tcp_host *h, size_t n);
 
 /* How long a connection has to stand still in order to be lost. TCP_ANY: waiting is enough. */
 enum { TCP_ANY = 0 };

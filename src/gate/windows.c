@@ -99,17 +99,29 @@ static struct gate_box *largest_below(const struct gate *g, size_t limit)
 	return most;
 }
 
+static size_t count_large(const struct gate *g)
+{
+	size_t it = 0, n = 0;
+	void *v;
+	while (map_next(&g->boxes, &it, &(struct str){0}, &v))
+		n += ((struct gate_box *)v)->memory.held > TCP_OWNER_KEPT;
+	return n;
+}
+
 /* While the host is short. */
 static void relieve(struct gate *g)
 {
 	uint64_t freed = 0;
 	size_t limit = SIZE_MAX;
+	if (!tcp_host_needs(&g->windows.host))
+		return;
+	size_t part = tcp_host_part(&g->windows.host, count_large(g));
 	while (freed < g->windows.host.over) {
 		struct gate_box *b = largest_below(g, limit);
-		if (!b || b->memory.held <= TCP_OWNER_KEPT)
+		if (!b || b->memory.held <= part)
 			return;
 		limit = b->memory.held;
-		freed += shed(b, TCP_OWNER_KEPT, TCP_STUCK_SHORT);
+		freed += shed(b, part, TCP_STUCK_SHORT);
 	}
 }
 

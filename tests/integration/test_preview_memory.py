@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 import time
-from pathlib import Path
 
 import boxapp
 import pytest

@@ -85,17 +85,29 @@ static struct sandbox *largest_below(const struct daemon *d, size_t limit)
 	return most;
 }
 
+static size_t count_large(const struct daemon *d)
+{
+	size_t it = 0, n = 0;
+	void *v;
+	while (map_next(&d->boxes, &it, &(struct str){0}, &v))
+		n += ((struct sandbox *)v)->memory.held > TCP_OWNER_KEPT;
+	return n;
+}
+
 /* While the host is short. */
 static void relieve(struct daemon *d)
 {
 	uint64_t freed = 0;
 	size_t limit = SIZE_MAX;
+	if (!tcp_host_needs(&d->tcp))
+		return;
+	size_t part = tcp_host_part(&d->tcp, count_large(d));
 	while (freed < d->tcp.over) {
 		struct sandbox *s = largest_below(d, limit);
-		if (!s || s->memory.held <= TCP_OWNER_KEPT)
+		if (!s || s->memory.held <= part)
 			return;
 		limit = s->memory.held;
-		freed += shed(s, TCP_OWNER_KEPT, TCP_STUCK_SHORT);
+		freed += shed(s, part, TCP_STUCK_SHORT);
 	}
 }
 
