@@ -26,12 +26,18 @@ void turns_begin(struct turns *t)
 void turn_party_init(struct turn_party *p, struct loop *l, bool strangers)
 {
 	*p = (struct turn_party){.turns = loop_turns(l), .strangers = strangers, .refs = 1};
+	list_init(&p->ahead);
 	list_init(&p->seats);
+}
+
+static bool has_seats(const struct turn_party *p)
+{
+	return !list_empty(&p->ahead) || !list_empty(&p->seats);
 }
 
 void turn_party_leave(struct turn_party *p)
 {
-	INVARIANT(list_empty(&p->seats));
+	INVARIANT(!has_seats(p));
 	list_del(&p->node);
 	if (p->turns->billed == p)
 		p->turns->billed = NULL;
@@ -125,7 +131,7 @@ bool turn_may(struct turn_party *p)
 	}
 	if (p->strangers && !p->turns->serving)
 		return false;
-	return list_empty(&p->seats) && has_part(p);
+	return !has_seats(p) && has_part(p);
 }
 
 /* ---- seats ---- */
@@ -136,7 +142,7 @@ void turn_wait(struct turn_seat *s)
 	struct turns *t = p->turns;
 	if (turn_waits(s))
 		return;
-	list_push(&p->seats, &s->node);
+	list_push(s->ahead ? &p->ahead : &p->seats, &s->node);
 	list_push(&t->fresh, &s->fresh);
 	if (list_empty(&p->node))
 		list_push(p->strangers ? &t->strangers : &t->parties, &p->node);
@@ -192,20 +198,29 @@ static void run_seat(struct turn_seat *s)
 	p->granted = false;
 }
 
-/* At least one seat, and none twice in a turn: those that wait again are behind the others. */
+/* The first that has not run in this turn, or NULL: those that wait again are after the others of their list. */
+static struct turn_seat *next_seat(const struct turn_party *p)
+{
+	const struct list *lists[] = {&p->ahead, &p->seats};
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		struct turn_seat *s = list_empty(lists[i]) ? NULL : list_entry(lists[i]->next, struct turn_seat, node);
+		if (s && s->served != p->turns->number)
+			return s;
+	}
+	return NULL;
+}
+
+/* At least one seat, and none twice in a turn. */
 static void serve_party(struct turn_party *p)
 {
-	uint64_t now = p->turns->number;
 	bool first = true;
+	struct turn_seat *s;
 	turn_party_ref(p);
-	while (!list_empty(&p->seats) && (first || has_part(p))) {
-		struct turn_seat *s = list_entry(p->seats.next, struct turn_seat, node);
-		if (s->served == now)
-			break;
+	while ((first || has_part(p)) && (s = next_seat(p))) {
 		first = false;
 		run_seat(s);
 	}
-	if (!list_empty(&p->seats) && list_empty(&p->node))
+	if (has_seats(p) && list_empty(&p->node))
 		list_push(p->strangers ? &p->turns->strangers : &p->turns->parties, &p->node);
 	turn_party_unref(p);
 }

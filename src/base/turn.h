@@ -14,7 +14,8 @@
  *		TURN_STRANGERS together.
  *	seat	a connection whose party has had its part waits in its party's queue, and the party in the loop's. The
  *		end of each turn serves the parties in their order, each at least one seat, strangers last. What
- *		is left goes on in the next turn, which does not sleep and first serves what has become ready.
+ *		is left goes on in the next turn, which does not sleep and first serves what has become ready. Among
+ *		the seats of a party those that are `ahead` come first: clients that have had nothing yet.
  *
  * So a turn lasts about TURN_SHARED + TURN_STRANGERS, and one unit for each party that has work; a party with a
  * thousand connections delays the others no longer than a party with one. A unit is never divided: its owner bounds it.
@@ -44,10 +45,11 @@ struct turns {
 
 struct turn_party {
 	struct turns *turns;
-	struct list node, seats;
-	uint64_t number; /* of the turn that `spent` counts in */
-	uint64_t spent;	 /* ns */
+	struct list node, ahead, seats; /* ahead: of turn_seat.ahead */
+	uint64_t number;		/* of the turn that `spent` counts in */
+	uint64_t spent;			/* ns */
 	unsigned refs;
+	void *owner; /* of who made it, for its use; NULL: none, or gone */
 	bool strangers;
 	bool granted; /* its turn in the queue: the next unit is free */
 };
@@ -58,6 +60,7 @@ struct turn_seat {
 	struct loop_io *io; /* what to stop watching while it waits */
 	uint32_t events;    /* that came while it waited */
 	uint64_t served;    /* number of the turn in which it last ran */
+	bool ahead;	    /* waits before those of its party that are not; set while it does not wait */
 	void (*run)(struct turn_seat *s, uint32_t events);
 };
 

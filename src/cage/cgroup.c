@@ -155,19 +155,6 @@ int cgroup_split(const struct cgroups *c, uint32_t slot, struct err *e)
 	return r < 0 ? err_os(e, ERRC_BOX_CREATE_FAILED, -r, "split cgroup %s/%u", c->name, slot) : 0;
 }
 
-int cgroup_open_background(const struct cgroups *c)
-{
-	bool v1 = c->v1[CGROUP_CPU] >= 0;
-	auto_fd int dir = -1;
-	if (mkdirat(home(c, CGROUP_CPU), CGROUP_BACKGROUND, 0755) == 0 || errno == EEXIST)
-		dir = openat(home(c, CGROUP_CPU), CGROUP_BACKGROUND, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return -1;
-	int r = fd_write_file(dir, v1 ? "cpu.shares" : "cpu.weight", v1 ? STR("102") : STR("10"));
-	errno = r < 0 ? -r : 0;
-	return r < 0 ? -1 : openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-}
-
 int cgroup_open_v2(const struct cgroups *c, uint32_t slot, struct err *e)
 {
 	char name[CGROUP_PATH_MAX];

@@ -21,7 +21,9 @@
 #include "proto/warden.h"
 
 /* v1: the limit for the memory of TCP and UDP sockets. */
-#define CGROUP_BACKGROUND "background" /* a directory beside those of boxes */
+#define CGROUP_BACKGROUND "background" /* directories beside those of boxes */
+#define CGROUP_GATE	  "gate"
+#define CGROUP_DAEMON	  "daemon"
 #define CGROUP_V1_SOCKETS "memory.kmem.tcp.limit_in_bytes"
 
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CONTROLLERS };
@@ -49,6 +51,12 @@ void cgroup_retire(const struct cgroups *c);
 /* The group beside those of boxes for work that can wait, as making backups: it gets a tenth of the processor time of
  * one box when others want it. The file that takes a process in, for writing, or -1 and errno. */
 int cgroup_open_background(const struct cgroups *c);
+/* The group beside those of boxes for a program that holds their connections, CGROUP_GATE or CGROUP_DAEMON: in memory
+ * and cpu. It gets as much processor time as a hundred boxes, and on v2, which counts sockets as memory, it is slowed
+ * down from a share of the machine's memory on. The files that take a process in, for writing, or -1 and errno. */
+int cgroup_open_program(const struct cgroups *c, const char *name, int ret[CGROUP_LEAVES]);
+/* Removes the groups beside those of boxes, where no process is in them. */
+void cgroup_remove_beside(const struct cgroups *c);
 /* Does any process live in the directory of that name beside ours? */
 bool cgroup_name_lives(const struct cgroups *c, const char *name);
 

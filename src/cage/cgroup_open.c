@@ -227,7 +227,7 @@ void cgroup_close(struct cgroups *c)
 
 void cgroup_retire(const struct cgroups *c)
 {
-	unlinkat(c->v1[CGROUP_CPU] >= 0 ? c->v1[CGROUP_CPU] : c->v2, CGROUP_BACKGROUND, AT_REMOVEDIR);
+	cgroup_remove_beside(c);
 	for (size_t i = 0; i < ARRAY_LEN(c->roots); i++)
 		if (c->roots[i] >= 0)
 			unlinkat(c->roots[i], c->name, AT_REMOVEDIR);

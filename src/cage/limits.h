@@ -13,6 +13,9 @@
 #define WARDEN_SOCKETS_PERCENT 50u  /* of the bytes that TCP may have, for all sandboxes together (cgroup v1) */
 #define AGENT_CPU	       250u /* thousandths of a CPU that an agent has beside the box's commands */
 #define AGENT_MEM_MIN	       (64ull * MIB) /* memory of an agent, where the box's limit is lower */
+#define BACKGROUND_WEIGHT      10u	     /* percent of the processor time of a box, for work that can wait */
+#define PROGRAM_WEIGHT	       10000u	     /* the same for the gate and for the daemon; the most that v2 has */
+#define PROGRAM_MEM_SHARE      4u	     /* of the machine's memory: from a quarter on, v2 slows them down */
 #define WARDEN_AGENT_MAX       (64u * MIB)   /* size of the agent's program */
 
 /* Layers that move into the pool */

@@ -5,6 +5,7 @@
 
 #include "base/loop.h"
 #include "base/map.h"
+#include "base/tcp_owner.h"
 #include "daemon/admit/tokens.h"
 #include "daemon/config.h"
 #include "daemon/core/state.h"
@@ -37,6 +38,8 @@ struct daemon {
 	struct tokens *tokens;
 	struct list token_requests;    /* under way, of named tokens: route/tokens_api.c */
 	struct loop_timer token_timer; /* the next token ends */
+	struct tcp_host tcp;	       /* pass/preview_memory.h */
+	struct loop_timer tcp_look;
 
 	struct map boxes;	    /* id → struct sandbox, all but the destroyed ones */
 	struct list running;	    /* those of them that run */

@@ -11,10 +11,6 @@
 /* HTTP: the places of a server (http/server/places.h); shares are of the connections that it may have */
 #define PREVIEW_BOX_SHARE 4 /* … of which one sandbox may have one in so many */
 
-/* TCP windows of previews */
-#define DIAL_WINDOW_FEW 16    /* with more connections of previews their windows are smaller … */
-#define DIAL_WINDOW_MIN 65536 /* … four times, twice and once this */
-
 /* Exposed ports and previews */
 #define PORT_MIN	    1024
 #define PORTS_MAX	    64 /* exposed in one sandbox */

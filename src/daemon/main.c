@@ -28,6 +28,7 @@
 #include "daemon/network/gate_client.h"
 #include "daemon/network/secrets.h"
 #include "daemon/op/audit.h"
+#include "daemon/pass/preview_memory.h"
 #include "daemon/privileges.h"
 #include "daemon/route/request.h"
 #include "daemon/serve/events.h"
@@ -144,6 +145,7 @@ static int open_parts(struct daemon *d, struct err *e)
 	d->server = http_server_new(d->loop, daemon_request_begin, d);
 	http_server_config(d->server)->conns_max = connections_that_fit();
 	http_server_set_public(d->server, LISTEN_TCP, is_proxy, d);
+	preview_memory_start(d);
 	if (!d->config.tls_cert)
 		return 0;
 	if (tls_new(d->config.tls_cert, d->config.tls_key, d->loop, &d->tls, e) < 0)

@@ -106,6 +106,7 @@ static void on_tcp(struct loop_io *io, uint32_t events)
 	struct peer_end from = {0};
 	(void)events;
 	control_take(b->gate);
+	turn_bill(b->bucket.party);
 	int fd = has_room(b) ? accept_one(io->fd, &from) : -1;
 	if (fd >= 0) {
 		places_make_room(b);

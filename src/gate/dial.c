@@ -13,6 +13,7 @@ struct attempt {
 
 struct dial {
 	struct loop *loop;
+	struct turn_party *party; /* or NULL */
 	struct ip ips[GATE_DIAL_MAX];
 	struct attempt tries[GATE_DIAL_MAX];
 	size_t n, next, open;
@@ -26,6 +27,17 @@ struct dial {
 	int fd; /* of the winner */
 	size_t winner;
 };
+
+static void bill(const struct dial *d)
+{
+	if (d->party)
+		turn_bill(d->party);
+}
+
+void dial_for(struct dial *d, struct turn_party *party)
+{
+	d->party = party;
+}
 
 static void give_back(struct dial *d)
 {
@@ -54,6 +66,7 @@ void dial_cancel(struct dial *d)
 static void tell(struct loop_task *task)
 {
 	struct dial *d = container_of(task, struct dial, done_task);
+	bill(d);
 	dial_on_done on_done = d->on_done;
 	void *arg = d->arg;
 	int fd = d->fd >= 0 ? take_fd(&d->fd) : d->last;
@@ -98,6 +111,7 @@ static void won(struct attempt *t)
 static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct attempt *t = container_of(io, struct attempt, io);
+	bill(t->d);
 	int os = 0;
 	socklen_t n = sizeof os;
 	if (events & (EPOLLERR | EPOLLHUP) && getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &os, &n) < 0)
@@ -110,7 +124,9 @@ static void on_ready(struct loop_io *io, uint32_t events)
 
 static void on_stagger(struct loop_timer *t)
 {
-	try_next(container_of(t, struct dial, stagger));
+	struct dial *d = container_of(t, struct dial, stagger);
+	bill(d);
+	try_next(d);
 }
 
 static void on_limit(struct loop_timer *t)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/loop.h"
+#include "base/turn.h"
 #include "gate/limits.h"
 #include "proto/ip.h"
 
@@ -17,6 +18,8 @@ struct dial;
 typedef void (*dial_on_done)(void *arg, int fd, const struct ip *ip);
 
 struct dial *dial_start(struct loop *l, const struct ip *ips, size_t n, uint16_t port, dial_on_done on_done, void *arg);
+/* It is work of this party (base/turn.h), which outlives it. */
+void dial_for(struct dial *d, struct turn_party *party);
 /* Nothing is called any more. */
 void dial_cancel(struct dial *d);
 

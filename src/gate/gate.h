@@ -124,7 +124,7 @@ struct gate_box {
 	bool full;		   /* has as many connections as it may: not accepted from */
 	struct list conns;	   /* struct passage, longest idle first */
 	size_t conns_n;		   /* and streams of DNS */
-	uint32_t window;	   /* of their sockets; 0: the kernel's own */
+	struct tcp_owner memory;   /* windows.h */
 	struct list holder, waits; /* places.h */
 	struct names names;
 	struct synth synth;
@@ -199,6 +199,7 @@ struct passage {
 	struct gate_box *box;
 	enum passage_state state;
 	struct loop_io io;	  /* of the client, before the relay has it */
+	struct turn_seat seat;	  /* of peek.c */
 	struct loop_io server_io; /* of a server that was dialled ahead, while we look at the client */
 	int client, server;
 	struct peer_end from;
@@ -230,7 +231,8 @@ struct passage {
 	struct worker_ask *worker_ask;
 	struct relay relay;
 	struct web *web;
-	int unreachable; /* errno: the destination does not answer */
+	int unreachable;	/* errno: the destination does not answer */
+	struct tcp_conn memory; /* windows.h */
 	struct loop_timer timer;
 	struct loop_task free_task;
 	uint64_t started;
@@ -296,6 +298,8 @@ int web_init(struct gate *g, struct err *e);
 /* Takes over the connection: its bytes go through the strict proxy. 0 or -errno. */
 int web_start(struct passage *c);
 void web_free(struct web *w);
+/* The socket that requests went over last, while it is open; else -1. */
+int web_server(const struct web *w);
 /* Name and rule of the host that requests went to last. */
 void web_leg(const struct web *w, struct passage_leg *ret);
 

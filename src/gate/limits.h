@@ -20,14 +20,6 @@
 #define GATE_PLACES_FEW	      8		  /* … which is fewer than so many */
 #define GATE_HOLDERS_LOOK     64	  /* boxes among which the one with the most connections is looked for */
 #define GATE_ORDER_SLICE      100	  /* connections are in the order of their last byte, give or take this */
-#define GATE_WINDOW_FEW	      16	  /* with more connections a box has smaller windows … */
-#define GATE_WINDOW_MIN	      (64u * KIB) /* … of four times, twice and once this */
-#define GATE_TCP_SHARE	      4		  /* windows are small while TCP has one in so many pages of its low mark */
-#define GATE_UNREAD_MAX	      (64u * MIB) /* in buffers of one box's connections that cannot move … */
-#define GATE_STUCK	      10000	  /* … when they have not for so long */
-#define GATE_UNREAD_PRESSED   (8u * MIB)  /* the same while the host has little memory for TCP */
-#define GATE_STUCK_PRESSED    2000
-#define GATE_WINDOWS_LOOK     1000
 #define GATE_FIRST_BYTES      10000	  /* until a client has said enough to be decided */
 #define GATE_ACTIVITY	      250	  /* between two reports that a box's connections move bytes */
 #define GATE_IDLE	      7200000	  /* no byte in either direction */

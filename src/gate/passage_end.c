@@ -64,6 +64,7 @@ void passage_end(struct passage *c, const char *decision, const char *end)
 		web_free(c->web);
 	reach_cancel(c->reach);
 	worker_ask_cancel(c->worker_ask);
+	turn_leave(&c->seat);
 	loop_del(&c->io);
 	loop_del(&c->server_io);
 	loop_timer_stop(&c->timer);

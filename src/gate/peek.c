@@ -1,7 +1,8 @@
 /*
  * What a client says first. The bytes are looked at and stay in the socket, so whoever moves them afterwards begins at
  * the first one. epoll would report bytes that nobody takes on and on: SO_RCVLOWAT is set to one more than has been
- * seen.
+ * seen, or to the end of the record that TLS has begun. Every look is work of the box, which has its part of each turn:
+ * a thousand connections that send a byte at a time delay their own box alone.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -53,14 +54,16 @@ static bool is_rtsp(struct str in)
 	return has(line, STR(" RTSP/")) && !has(line, STR("HTTP/"));
 }
 
-/* True when it is decided. `*ret_name` is the server's that TLS names, "" when it names none, NULL when the hello
- * cannot be read. What begins like TLS or HTTP and fills all the room is that, so that nobody hides behind its length.
+/* True when it is decided; else `*ret_wants` is how many bytes it takes to look again. `*ret_name` is the server's that
+ * TLS names, "" when it names none, NULL when the hello cannot be read. What begins like TLS or HTTP and fills all the room is that, so that nobody hides behind its length.
  */
-static bool read_bytes(struct str in, enum policy_speech *how, struct hello *h, const char **ret_name)
+static bool read_bytes(
+	struct str in, enum policy_speech *how, struct hello *h, const char **ret_name, size_t *ret_wants)
 {
 	bool full = in.n >= GATE_PEEK_MAX;
 	*how = SPEECH_TLS;
 	*ret_name = NULL;
+	*ret_wants = in.n + 1;
 	switch (hello_read(in, h)) {
 	case HELLO_DONE:
 		*ret_name = h->name;
@@ -68,6 +71,7 @@ static bool read_bytes(struct str in, enum policy_speech *how, struct hello *h, 
 	case HELLO_BAD:
 		return true;
 	case HELLO_MORE:
+		*ret_wants = hello_wants(in);
 		return full;
 	case HELLO_NOT_TLS:
 		break;
@@ -82,8 +86,9 @@ static bool read_bytes(struct str in, enum policy_speech *how, struct hello *h, 
 
 static char bytes[GATE_PEEK_MAX];
 
-static void set_lowat(int fd, int n)
+static void set_lowat(int fd, size_t wants)
 {
+	const int n = (int)(wants < GATE_PEEK_MAX ? wants : GATE_PEEK_MAX);
 	setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &n, sizeof n);
 }
 
@@ -107,27 +112,38 @@ static void look(struct passage *c, bool ended)
 	struct hello h;
 	enum policy_speech how;
 	const char *name;
+	size_t wants;
 	ssize_t n = recv(c->client, bytes, sizeof bytes, MSG_PEEK);
 	if (n < 0 && errno == EAGAIN && !ended)
 		return;
 	if (n <= 0)
 		return passage_silent(c, n < 0 && errno != EAGAIN ? "the client reset" : "the client ended", false);
-	if (read_bytes(str_n(bytes, (size_t)n), &how, &h, &name) || ended)
+	if (read_bytes(str_n(bytes, (size_t)n), &how, &h, &name, &wants) || ended)
 		return passage_spoke(c, how, name);
 	begin(c);
-	set_lowat(c->client, (int)n + 1);
+	set_lowat(c->client, wants);
+}
+
+static void run(struct turn_seat *seat, uint32_t events)
+{
+	struct passage *c = container_of(seat, struct passage, seat);
+	loop_set_events(&c->io, EPOLLIN | EPOLLRDHUP);
+	look(c, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 }
 
 static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct passage *c = container_of(io, struct passage, io);
-	look(c, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
+	turn_bill(c->seat.party);
+	if (turn_admit(&c->seat, events))
+		look(c, events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 }
 
 void peek_start(struct passage *c, uint64_t ms)
 {
 	c->state = PASSAGE_PEEKING;
 	c->begun = false;
+	c->seat = (struct turn_seat){.party = c->box->bucket.party, .io = &c->io, .run = run};
 	loop_timer_set(c->gate->loop, &c->timer, ms, on_late);
 	if (loop_add(c->gate->loop, &c->io, c->client, EPOLLIN | EPOLLRDHUP, on_ready) < 0)
 		return passage_cut(c, "cannot be watched");
@@ -136,6 +152,7 @@ void peek_start(struct passage *c, uint64_t ms)
 
 void peek_stop(struct passage *c)
 {
+	turn_leave(&c->seat);
 	if (!c->io.loop)
 		return;
 	loop_del(&c->io);

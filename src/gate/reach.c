@@ -105,6 +105,7 @@ static void on_dialled(void *arg, int fd, const struct ip *ip)
 static void tell_failed(struct loop_task *t)
 {
 	struct reach *r = container_of(t, struct reach, task);
+	turn_bill(r->box->bucket.party);
 	done(r, r->failed, r->failed == REACH_FORBIDDEN ? &r->forbidden : &r->to.wanted);
 }
 
@@ -115,6 +116,7 @@ static void tunnel_next(struct reach *r);
 static void on_tunnel(void *arg, int fd, const struct ip *ip)
 {
 	struct reach *r = arg;
+	turn_bill(r->box->bucket.party);
 	r->tunnel = NULL;
 	if (fd < 0 && r->ips_at < r->ips_n)
 		return tunnel_next(r);
@@ -185,6 +187,7 @@ static void dial(struct reach *r)
 		return tunnel_next(r);
 	}
 	r->dial = dial_start(r->box->gate->loop, ips, n, r->to.port, on_dialled, r);
+	dial_for(r->dial, r->box->bucket.party);
 }
 
 static bool is_known(const struct reach *r, uint16_t type)
@@ -195,6 +198,7 @@ static bool is_known(const struct reach *r, uint16_t type)
 
 static void on_resolved(struct reach *r)
 {
+	turn_bill(r->box->bucket.party);
 	if (r->wait[0].waiting || r->wait[1].waiting)
 		return;
 	if (r->again || is_known(r, DNS_A))

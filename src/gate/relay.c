@@ -93,6 +93,7 @@ static void pump_both(struct relay *r);
 static void on_refill(struct loop_timer *t)
 {
 	struct relay_bucket *b = container_of(t, struct relay_bucket, timer);
+	turn_bill(b->party);
 	refill(b);
 	struct list now;
 	list_init(&now);
@@ -130,7 +131,7 @@ void relay_bucket_free(struct relay_bucket *b)
 
 /* ---- one way ---- */
 
-static bool holds(const struct relay_way *w)
+bool relay_holds(const struct relay_way *w)
 {
 	return buf_size(&w->left) || w->piped;
 }
@@ -251,7 +252,7 @@ static bool pump(struct relay *r, struct relay_way *w)
 	struct relay_side *broken = w->to;
 	ssize_t n = flush(r, w);
 	bool more = n >= 0;
-	for (size_t turn = 0; more && !holds(w) && !w->ended && turn < GATE_TURN_MAX;) {
+	for (size_t turn = 0; more && !relay_holds(w) && !w->ended && turn < GATE_TURN_MAX;) {
 		n = move(r, w, &broken);
 		if (n > 0)
 			turn += (size_t)n;
@@ -267,7 +268,7 @@ static bool pump(struct relay *r, struct relay_way *w)
 		end(r, broken == &r->client ? RELAY_CLIENT_RESET : RELAY_SERVER_RESET);
 		return false;
 	}
-	if (w->ended && !holds(w) && !w->shut) {
+	if (w->ended && !relay_holds(w) && !w->shut) {
 		if (w == &r->up && has_left(r)) {
 			end(r, RELAY_CLOSED);
 			return false;
@@ -297,8 +298,8 @@ static void on_ready(struct loop_io *io, uint32_t events);
  * kernel cannot wait for it. */
 static bool watch(struct relay *r, struct relay_side *s, struct relay_way *out, struct relay_way *in)
 {
-	bool reads = !out->ended && !holds(out) && !is_throttled(r);
-	uint32_t events = (reads ? READABLE : 0) | (holds(in) ? EPOLLOUT : 0);
+	bool reads = !out->ended && !relay_holds(out) && !is_throttled(r);
+	uint32_t events = (reads ? READABLE : 0) | (relay_holds(in) ? EPOLLOUT : 0);
 	bool done = out->ended && in->shut;
 	/* Set when it has been served. */
 	if (turn_waits(&s->seat))
@@ -387,6 +388,8 @@ static void on_idle(struct loop_timer *t)
 static void on_first(struct loop_task *t)
 {
 	struct relay *r = container_of(t, struct relay, first);
+	if (r->bucket)
+		turn_bill(r->bucket->party);
 	if (pump(r, &r->up))
 		settle(r);
 }
@@ -414,17 +417,12 @@ void relay_start(struct relay *r, struct loop *l, int client, int server, struct
 
 static bool is_untouched(const struct relay_way *w)
 {
-	return !w->bytes && !holds(w) && !w->ended;
+	return !w->bytes && !relay_holds(w) && !w->ended;
 }
 
 bool relay_is_untouched(const struct relay *r)
 {
 	return r->loop && !r->over && is_untouched(&r->up) && is_untouched(&r->down);
-}
-
-bool relay_is_stuck(const struct relay *r)
-{
-	return r->loop && !r->over && (holds(&r->up) || holds(&r->down));
 }
 
 static void stop(struct relay *r)

@@ -93,8 +93,8 @@ void relay_start(struct relay *r, struct loop *l, int client, int server, struct
 	void (*on_end)(struct relay *r, enum relay_end how));
 /* No byte has been read from either side, and neither has ended: whoever takes over begins at the first one. */
 bool relay_is_untouched(const struct relay *r);
-/* Bytes wait for a side that takes none. */
-bool relay_is_stuck(const struct relay *r);
+/* Bytes wait in this direction for a side that takes none. */
+bool relay_holds(const struct relay_way *w);
 /* Ends without calling back. Safe when it has ended, or never began. */
 void relay_stop(struct relay *r);
 

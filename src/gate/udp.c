@@ -215,7 +215,8 @@ static void on_reply(struct loop_io *io, uint32_t events)
 	struct flow *f = container_of(io, struct flow, io);
 	static char data[GATE_DATAGRAM_MAX];
 	(void)events;
-	for (int i = 0; i < GATE_DATAGRAM_BURST; i++) {
+	turn_bill(f->box->bucket.party);
+	for (int i = 0; i < GATE_DATAGRAM_BURST && (!i || turn_may(f->box->bucket.party)); i++) {
 		ssize_t n = recv(io->fd, data, sizeof data, 0);
 		/* An ICMP error that came is taken off by reading it. */
 		if (n < 0 && errno == ECONNREFUSED)
@@ -377,7 +378,8 @@ void udp_on_ready(struct loop_io *io, uint32_t events)
 	/* Not known yet: they wait in the socket, instead of being asked again after seconds. */
 	if (!box_policy(b))
 		return loop_set_events(io, 0);
-	for (int i = 0; i < GATE_DATAGRAM_BURST && !b->gone; i++) {
+	turn_bill(b->bucket.party);
+	for (int i = 0; i < GATE_DATAGRAM_BURST && !b->gone && (!i || turn_may(b->bucket.party)); i++) {
 		char control[256];
 		union ip_sockaddr sa;
 		struct sent s;

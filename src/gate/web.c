@@ -96,6 +96,8 @@ void web_reached(struct web *w, int fd)
 	w->x = NULL;
 	fd_close(&w->ready);
 	w->ready = fd;
+	w->server = fd;
+	w->server_cookie = tcp_cookie(fd);
 	windows_set(w->conn->box, fd);
 	w->has_leg = true;
 	w->fresh = false;
@@ -238,6 +240,11 @@ static void use_leg(struct web *w, const char *name)
 	intercept_forget(w);
 	w->has_leg = false;
 	snprintf(w->leg, sizeof w->leg, "%s", name);
+}
+
+int web_server(const struct web *w)
+{
+	return w->server_cookie && tcp_cookie(w->server) == w->server_cookie ? w->server : -1;
 }
 
 void web_leg(const struct web *w, struct passage_leg *ret)
@@ -479,7 +486,7 @@ int web_start(struct passage *c)
 	w->gate = g;
 	w->conn = c;
 	w->inner = pair[1];
-	w->ready = -1;
+	w->ready = w->server = -1;
 	w->ep.dialer = &w->dialer;
 	w->ep.party = c->box->bucket.party;
 	c->web = w;

@@ -18,9 +18,11 @@ struct rewrite;
 struct web {
 	struct http_dialer dialer; /* first: what take() gets */
 	struct gate *gate;
-	struct passage *conn; /* NULL: gone; freed when the proxy has ended */
-	int inner;	      /* descriptor of the server's end: only a name, it is not ours */
-	int ready;	      /* connected, to be taken by the next call */
+	struct passage *conn;	/* NULL: gone; freed when the proxy has ended */
+	int inner;		/* descriptor of the server's end: only a name, it is not ours */
+	int ready;		/* connected, to be taken by the next call */
+	int server;		/* the last one that was: the client's now, which may have closed it … */
+	uint64_t server_cookie; /* … and given its number to another one */
 	bool has_leg;
 	bool fresh;		    /* nothing of the leg has passed yet */
 	char leg[NET_NAME_MAX + 1]; /* the name that connections of the pool lead to */

@@ -23,6 +23,7 @@
 #define HTTP_CHUNK_SMALL       (1u * KIB)  /* shorter chunks are passed on as one … */
 #define HTTP_CHUNK_GATHER      (16u * KIB) /* … of at most this length */
 #define HTTP_STRANGER_REQUESTS 100	   /* of one connection without a token, before it is closed */
+#define HTTP_STRANGER_WAITS    8	   /* so often it waits before those that have had an answer */
 #define HTTP_HEAD_TIMEOUT      10000	   /* first byte of a head to its last */
 #define HTTP_IDLE_TIMEOUT      75000	   /* kept-alive connection without a request */
 #define HTTP_BODY_STALL	       60000	   /* no byte of a body that was announced */

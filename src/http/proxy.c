@@ -369,6 +369,16 @@ struct http_proxy *http_proxy_fd(
 	return start(x, cl, NULL, fd, o);
 }
 
+struct http_exchange *http_proxy_client(const struct http_proxy *p)
+{
+	return p->x;
+}
+
+int http_proxy_window(const struct http_proxy *p, uint32_t window)
+{
+	return p->call ? http_call_window(p->call, window) : -1;
+}
+
 void http_proxy_abort(struct http_proxy *p)
 {
 	if (p->x)

@@ -72,5 +72,9 @@ struct http_proxy *http_proxy(struct http_exchange *x, struct http_client *cl, c
 /* The same through a connection that is already there; owns it. */
 struct http_proxy *http_proxy_fd(
 	struct http_exchange *x, struct http_client *cl, int fd, const struct http_proxy_options *o);
+/* The exchange while it is the proxy's, else NULL. */
+struct http_exchange *http_proxy_client(const struct http_proxy *p);
+/* Sets the window of the connection to the server. Returns its socket, or -1 while there is none. */
+int http_proxy_window(const struct http_proxy *p, uint32_t window);
 /* Cuts the client off, as http_abort: on_done follows. */
 void http_proxy_abort(struct http_proxy *p);

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/loop.h"
+#include "base/tcp_mem.h"
 #include "http/layer.h"
 #include "http/limits.h"
 
@@ -25,6 +26,7 @@ struct wire {
 	struct buf out;
 	struct http_layer *layer; /* owned; NULL: bytes go to the socket as they are */
 	int fd;			  /* owned; -1 when closed */
+	uint32_t window;	  /* of TCP, as it was set; 0: the kernel's own */
 	bool blocked;		  /* the kernel took no more: wait for EPOLLOUT */
 	bool broken;		  /* sending failed: the peer is gone */
 	bool full;		  /* the writer was told to stop */
@@ -50,6 +52,14 @@ void wire_close(struct wire *w, bool reset);
 
 /* Ends our side, with the layer's goodbye. */
 void wire_shutdown(struct wire *w);
+
+/* The window of TCP, from now on (base/tcp_mem.h). */
+static inline void wire_window(struct wire *w, uint32_t window)
+{
+	if (w->window != window)
+		tcp_window_set(w->fd, window);
+	w->window = window;
+}
 
 /* Takes all the bytes. False when more than HTTP_OUT_HIGH wait, or when HTTP_TURN_MAX have been sent without a pause: a
  * peer that reads as fast as we write must not keep the loop to itself. */

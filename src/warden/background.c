@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/fd_pass.h"
 #include "base/log.h"
+#include "proto/groups.h"
 #include "warden/warden.h"
 
 enum { STATUS_MAX = 16384 };
@@ -17,6 +20,47 @@ void background_open(struct warden *w)
 	w->background = cgroup_open_background(&w->cgroups);
 	if (w->background < 0)
 		log_event(LOG_WARN, "no cgroup for work in the background", "error=%s", LOG_Q(strerror(errno)));
+}
+
+/* A socket from `atoll up`: descriptor 3, by systemd's protocol. */
+static bool has_socket_of_up(void)
+{
+	const char *pid = getenv("LISTEN_PID"), *names = getenv("LISTEN_FDNAMES");
+	uint64_t n;
+	bool ours = pid && names && str_to_u64(str_of(pid), INT32_MAX, &n) && (pid_t)n == getpid() &&
+		    strcmp(names, "groups") == 0;
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+	return ours;
+}
+
+/* Programs without a group run as well, in the supervisor's. */
+static uint32_t open_groups(const struct cgroups *c, const char *name, int *fds)
+{
+	int n = cgroup_open_program(c, name, fds);
+	if (n < 0)
+		log_event(LOG_WARN, "no cgroup for a program", "name=%s error=%s", name, LOG_Q(strerror(errno)));
+	return n < 0 ? 0 : (uint32_t)n;
+}
+
+void background_tell_up(const struct cgroups *c)
+{
+	int up = 3, fds[GROUPS_PROGRAMS * GROUPS_FILES];
+	struct groups_record r = {.magic = GROUPS_MAGIC};
+	_Static_assert((int)GROUPS_FILES >= (int)CGROUP_LEAVES, "a program's files fit");
+	if (!has_socket_of_up())
+		return;
+	r.n[GROUPS_GATE] = open_groups(c, CGROUP_GATE, fds);
+	r.n[GROUPS_DAEMON] = open_groups(c, CGROUP_DAEMON, fds + r.n[GROUPS_GATE]);
+	size_t n = r.n[GROUPS_GATE] + r.n[GROUPS_DAEMON];
+	ssize_t sent = fd_send(up, &r, sizeof r, fds, n, MSG_DONTWAIT);
+	if (sent < 0)
+		log_event(LOG_WARN, "the supervisor does not take the cgroups of its programs", "error=%s",
+			LOG_Q(strerror((int)-sent)));
+	while (n)
+		fd_close(&fds[--n]);
+	fd_close(&up);
 }
 
 static bool is_child_of(pid_t pid, pid_t parent)

@@ -327,6 +327,7 @@ static int warden_start(struct warden *w, struct err *e)
 	instance_name(c.run, name);
 	if (cgroup_open(&w->cgroups, name, e) < 0)
 		return -1;
+	background_tell_up(&w->cgroups);
 	w->host.agent = program_load(c.agent, "atoll-agent", e);
 	if (w->host.agent < 0)
 		return -1;

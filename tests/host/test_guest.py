@@ -90,6 +90,25 @@ def test_the_warden_keeps_net_admin_only_where_the_kernel_asks_for_it(guest):
     assert bool(effective >> 12 & 1) == (guest.version == "6.1")
 
 
+def test_gate_and_daemon_have_groups_that_are_slowed_down_before_the_machine_is_full(guest):
+    out = guest.sh("""
+        for program in atoll-gate atolld; do
+            group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/$(pgrep -o -x $program)/cgroup)
+            echo ${group##*/} $(cat $group/cpu.weight) $(($(getconf _PHYS_PAGES) * 4096 / $(cat $group/memory.high)))
+        done""")
+    assert out.split() == ["gate", "10000", "4", "daemon", "10000", "4"]
+
+
+def test_all_connections_of_boxes_fit(guest):
+    """By the unit's LimitNOFILE=: the gate says it, and doctor about the gate, whatever a shell may open."""
+    out = guest.sh("""
+        journalctl -u atoll -o cat | grep -o 'connections_max=[0-9]*' | tail -n 1
+        ulimit -n 2000; atoll doctor --json | jq -r '.checks[] | select(.name == "process limits") | .state, .detail'""")
+    said, state, detail = out.splitlines()
+    assert (said, state) == ("connections_max=32768", "ok")
+    assert " 1048576 open files for the gate that runs: 32768 connections of boxes fit at once" in detail
+
+
 def test_exec(guest):
     out = guest.sh("atoll exec hello -- echo hi; echo data | atoll exec hello -- tr a-z A-Z; atoll exec hello -- sh -c 'exit 3' || echo $?")
     assert out.split() == ["hi", "DATA", "3"]

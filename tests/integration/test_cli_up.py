@@ -312,6 +312,42 @@ def test_a_program_that_dies_is_started_again_and_logged(own_daemon):
         assert own_daemon.logged(f"restarting it\" program={name}")
 
 
+def groups_of(pid):
+    """What comes after the instance's directory, in the hierarchies of memory and of processor time."""
+    groups = leaks.groups(pid)
+    paths = [next((path for names, path in groups.items() if kind in names.split(",")), groups.get("")) for kind in ("memory", "cpu")]
+    return {re.sub(r".*/atoll-[0-9a-f]+/", "", path) for path in paths}
+
+
+@pytest.mark.parametrize("name, group, comm", [("gate", "gate", "atoll-gate"), ("atolld", "daemon", "atolld")])
+def test_gate_and_daemon_are_in_groups_of_their_own(own_daemon, name, group, comm):
+    """Also those that follow a kill, and while the warden, who made the groups, does nothing."""
+    def pid():
+        text = (own_daemon.run / "up.lock").read_text().split()
+        return int(text[text.index(name) + 1])
+
+    def next_one():
+        old = pid()
+        os.kill(old, signal.SIGKILL)
+        new = wait_for(lambda: pid() not in (0, old) and pid(), "it is started again")
+        wait_for(lambda: Path(f"/proc/{new}/comm").read_text() == f"{comm}\n", "it has become its program")
+        return new
+
+    assert groups_of(pid()) == {group}
+    assert group not in groups_of(own_daemon.warden_pid)
+    assert groups_of(next_one()) == {group}
+    warden = own_daemon.warden_pid
+    os.kill(warden, signal.SIGSTOP)
+    try:
+        assert groups_of(next_one()) == {group}
+    finally:
+        os.kill(warden, signal.SIGCONT)
+    own_daemon.kill_warden()
+    assert groups_of(next_one()) == {group}
+    assert own_daemon.execute("groups", "echo well")["stdout"] == "well\n"
+    own_daemon.destroy("groups")
+
+
 def test_the_address_survives_a_dying_daemon(own_daemon):
     """Clients that come while there is no daemon wait; they are not refused."""
     before = own_daemon.address

@@ -4,8 +4,10 @@ import contextlib
 import json
 import os
 import pty
+import re
 import subprocess
 import tempfile
+from pathlib import Path
 
 import atoll as lib
 import pytest
@@ -172,6 +174,37 @@ def test_doctor_works_without_a_daemon():
         assert plain.returncode == r.returncode and "\033" not in plain.stdout
         for name in states:
             assert f" {name} " in plain.stdout
+
+
+def limits_of(report):
+    return next(c for c in json.loads(report.stdout)["checks"] if c["name"] == "process limits")
+
+
+def connections_that_fit(files):
+    """src/proto/gate.h: 256 files are not for connections, each of which takes six."""
+    return max(64, min(32768, (files - 256) // 6))
+
+
+@pytest.mark.parametrize("files", [300, 1024, 5000])
+def test_doctor_says_how_many_connections_of_boxes_fit(files):
+    with tempfile.TemporaryDirectory() as d:
+        r = subprocess.run(["prlimit", f"--nofile={files}", ATOLL, "doctor", "--json"], capture_output=True, check=False,
+                           env={**os.environ, "ATOLL_RUN": d})
+    row, fit = limits_of(r), connections_that_fit(files)
+    assert f" {files} open files per process: {fit} connections of boxes fit at once" in row["detail"], row
+    assert row["state"] == "note" and "LimitNOFILE=" in row["advice"]
+
+
+def test_doctor_asks_the_gate_that_runs(daemon):
+    """Not its own limit, which a shell has: the service's."""
+    text = (daemon.run / "up.lock").read_text().split()
+    limits = Path(f"/proc/{text[text.index('gate') + 1]}/limits").read_text()
+    files = int(re.search(r"Max open files +\d+ +(\d+)", limits)[1])
+    r = subprocess.run(["prlimit", "--nofile=2000", ATOLL, "doctor", "--json"], capture_output=True, check=False,
+                       env={**os.environ, "ATOLL_RUN": str(daemon.run)})
+    fit = connections_that_fit(files)
+    assert f" {files} open files for the gate that runs: {fit} connections of boxes fit at once" in limits_of(r)["detail"]
+    assert f"connections_max={fit}" in daemon.log_path.read_text()
 
 
 def test_doctor_misses_an_image_and_says_what_to_do():

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import gatelib
 import pytest
@@ -15,6 +16,18 @@ import socket, sys
 conns = [socket.create_connection(({OTHER!r}, {PORT})) for _ in range(int(sys.argv[1]))]
 print('open', flush=True)
 sys.stdin.read()
+"""
+TRICKLE = f"""
+import socket, sys, time
+conns = [socket.create_connection(({OTHER!r}, {PORT})) for _ in range(int(sys.argv[1]))]
+print('open', flush=True)
+while True:
+    for c in conns:
+        try:
+            c.send(b'x')
+        except OSError:
+            pass
+    time.sleep(1)
 """
 
 
@@ -30,8 +43,8 @@ def stall(gate):
     """Opens connections whose answers nobody reads."""
     processes = []
 
-    def start(box, n):
-        process = box.start("/usr/bin/python3", "-c", CLIENT, str(n), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def start(box, n, client=CLIENT):
+        process = box.start("/usr/bin/python3", "-c", client, str(n), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         processes.append(process)
         assert process.stdout.readline() == "open\n"
     yield start
@@ -66,3 +79,30 @@ def test_connections_that_stop_reading_fill_little(gate, stall):
     gate.world.wait(lambda: memory(gate.world.gate_space) < 72 << 20, "the bound on what waits")
     out = other.python(f"import socket\ns = socket.create_connection(({OTHER!r}, {ECHO}))\ns.sendall(b'x')\nprint(s.recv(1))")
     assert out == "b'x'\n"
+
+
+def low_mark():
+    return int(Path("/proc/sys/net/ipv4/tcp_mem").read_text().split()[0]) * 4096
+
+
+@pytest.mark.skipif(low_mark() / 4 > 400 << 20, reason="this host has so much memory for TCP that one box does not make it short")
+def test_a_box_that_holds_little_keeps_it_while_another_one_makes_the_host_short(gate, stall):
+    """Every box with 8 MiB lost connections for what two others had filled."""
+    quiet, loud = gate.box(policy={}), gate.box(policy={})
+    stall(quiet, 20)
+    assert 8 << 20 < settled(gate) < 64 << 20, "more than the least that is kept, less than a part"
+    stall(loud, 1000)
+    gate.world.wait(lambda: "short=1" in gate.log(), "the host is short")
+    assert gate.record(end="too many bytes wait for their readers in this sandbox")["id"] == loud.id
+    gate.world.wait(lambda: memory(gate.world.gate_space) < 100 << 20, "the loud box has given back what is too much")
+    ends = [r for r in gate.records if r.get("end") and r["id"] == quiet.id]
+    assert not ends, f"{ends}\n{gate.log()}"
+
+
+def test_a_byte_a_second_in_the_other_direction_keeps_nothing(gate, stall):
+    """The last byte in either direction counted: so the bytes that wait stayed for as long as the box liked."""
+    box = gate.box(policy={})
+    stall(box, 700, TRICKLE)
+    gate.world.wait(lambda: memory(gate.world.gate_space) > 64 << 20, "much waits")
+    assert gate.record(end="too many bytes wait for their readers in this sandbox")["port"] == PORT
+    gate.world.wait(lambda: memory(gate.world.gate_space) < 72 << 20, "the bound on what waits")

@@ -60,15 +60,20 @@ def in_leaf(pid):
     return bool(wanted) and all(path.endswith("/commands") for path in wanted)
 
 
+def groups(pid):
+    """The cgroup of a process in each hierarchy, by the hierarchy's controllers; "" is the unified one."""
+    return {names: path for _, names, path in (line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines())}
+
+
 def processes(name):
-    """(pid, command) of everything that lives in the instance's cgroups."""
+    """(pid, command) of everything that lives in the instance's cgroups, but for the gate and the daemon, which end with `atoll up`."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         try:
-            groups = Path(f"/proc/{entry}/cgroup").read_text()
-            if f"/{name}/" in groups or f"/{name}\n" in groups:
+            text = Path(f"/proc/{entry}/cgroup").read_text()
+            if re.search(rf"/{name}(\n|/(?!(gate|daemon)\n))", text):
                 found.append((int(entry), Path(f"/proc/{entry}/comm").read_text().strip()))
         except OSError:
             continue

@@ -142,6 +142,28 @@ static void check_ptys(struct cli *c, struct doctor_row *r)
 	doctor_set(r, DOCTOR_OK, NULL, "at most %s on this host, %s in use", max, used);
 }
 
+/* What the gate that runs may open: a service manager gave it another limit than this shell has. False: none runs, or
+ * this user may not know. */
+static bool gate_files(uint64_t *ret)
+{
+	char path[PATH_MAX + 16], text[4096];
+	int pid = 0;
+	snprintf(path, sizeof path, "%s/up.lock", cli_run_dir());
+	if (!doctor_read(path, text, sizeof text) || sscanf(text, "up %*d warden %*d atolld %*d gate %d", &pid) != 1 ||
+		pid <= 0)
+		return false;
+	snprintf(path, sizeof path, "/proc/%d/comm", pid);
+	if (!doctor_read(path, text, sizeof text) || strcmp(text, "atoll-gate") != 0)
+		return false;
+	snprintf(path, sizeof path, "/proc/%d/limits", pid);
+	const char *line = doctor_read(path, text, sizeof text) ? strstr(text, "\nMax open files") : NULL;
+	unsigned long long hard;
+	if (!line || sscanf(line, " Max open files %*s %llu", &hard) != 1)
+		return false;
+	*ret = hard;
+	return true;
+}
+
 static void check_limits(struct cli *c, struct doctor_row *r)
 {
 	(void)c;
@@ -149,13 +171,15 @@ static void check_limits(struct cli *c, struct doctor_row *r)
 	struct rlimit files = {0};
 	doctor_read("/proc/sys/kernel/pid_max", pid_max, sizeof pid_max);
 	getrlimit(RLIMIT_NOFILE, &files);
-	size_t conns = gate_connections(files.rlim_max < SIZE_MAX ? (size_t)files.rlim_max : SIZE_MAX, 0);
+	uint64_t n = files.rlim_max;
+	bool runs = gate_files(&n);
+	size_t conns = gate_connections(n < SIZE_MAX ? (size_t)n : SIZE_MAX, 0);
 	doctor_set(r, conns < NET_CONNS_MAX ? DOCTOR_NOTE : DOCTOR_OK,
 		conns < NET_CONNS_MAX
 			? "More connections need a higher hard limit of open files (ulimit -Hn, LimitNOFILE=)."
 			: NULL,
-		"%s pids, %llu open files per process: %zu connections of boxes fit at once, fewer with many boxes",
-		pid_max, (unsigned long long)files.rlim_max, conns);
+		"%s pids, %llu open files %s: %zu connections of boxes fit at once, fewer with many boxes", pid_max,
+		(unsigned long long)n, runs ? "for the gate that runs" : "per process", conns);
 }
 
 static void check_swap(struct cli *c, struct doctor_row *r)

@@ -1,8 +1,8 @@
 /*
  * up.c - `atoll up`: prepares the host, starts warden and daemon, reports readiness, restarts them, stops them.
  *
- * Order at the start: settings, locks, files, sockets, pool, warden, daemon; then GET /v1/health through the listening
- * socket. That request waits in the socket's queue until the daemon accepts it; its answer means that the daemon is
+ * Order at the start: settings, locks, files, sockets, pool, warden, and when it has sent the cgroups of gate and daemon
+ * these two; then GET /v1/health through the listening socket. That request waits in the socket's queue until the daemon accepts it; its answer means that the daemon is
  * ready. Order at the end: the daemon first (it finishes its requests), then the warden. Boxes are not children of
  * `atoll up` and live on.
  */
@@ -30,6 +30,7 @@ struct up {
 	struct http_client *http;
 	struct up_place place;
 	struct up_sockets sockets;
+	struct up_groups groups;
 	struct up_child warden, daemon, gate;
 	struct loop_timer ready_retry, limit;
 	uint64_t began, stop_began;
@@ -309,14 +310,33 @@ static void on_gate_change(struct up_child *ch)
 	on_change(container_of(ch, struct up, gate), ch);
 }
 
-static int start_children(struct up *u, struct err *e)
+/* The first groups of the first warden: the programs that enter them begin. */
+static void on_groups(struct up_groups *g)
 {
-	u->warden = (struct up_child){.name = "atoll-warden", .place = &u->place, .on_change = on_warden_change};
+	struct up *u = container_of(g, struct up, groups);
+	struct err e;
+	if (u->stopping || u->gate.loop)
+		return;
+	if (up_child_start(&u->gate, u->loop, &e) < 0 || up_child_start(&u->daemon, u->loop, &e) < 0) {
+		u->failure = e;
+		return stop(u, u->c->verb->exit_failed);
+	}
+	up_note_pids(&u->place, u->warden.pid, u->daemon.pid, u->gate.pid);
+}
+
+static void set_children(struct up *u)
+{
+	u->warden = (struct up_child){.name = "atoll-warden",
+		.place = &u->place,
+		.down = {u->groups.warden},
+		.down_names = "groups",
+		.on_change = on_warden_change};
 	u->daemon = (struct up_child){.name = "atolld",
 		.place = &u->place,
 		.down = {u->sockets.tcp, u->sockets.local, u->sockets.hook, u->sockets.docker, u->sockets.own},
 		.down_names = "http:unix:hook:docker:own",
 		.beside = {"atoll", "atoll-backup", "atoll-images", "atoll-mover"},
+		.group = &u->groups.of[GROUPS_DAEMON],
 		.uid = u->place.uid,
 		.gid = u->place.gid,
 		.on_change = on_daemon_change};
@@ -324,11 +344,18 @@ static int start_children(struct up *u, struct err *e)
 		.place = &u->place,
 		.down = {u->sockets.gate_warden, u->sockets.gate_daemon},
 		.down_names = "warden:daemon",
+		.group = &u->groups.of[GROUPS_GATE],
 		.uid = u->place.gate_uid,
 		.gid = u->place.gate_gid,
 		.on_change = on_gate_change};
-	if (up_child_start(&u->gate, u->loop, e) < 0 || up_child_start(&u->warden, u->loop, e) < 0 ||
-		up_child_start(&u->daemon, u->loop, e) < 0)
+}
+
+static int start_children(struct up *u, struct err *e)
+{
+	if (up_groups_open(&u->groups, u->loop, on_groups, e) < 0)
+		return -1;
+	set_children(u);
+	if (up_child_start(&u->warden, u->loop, e) < 0)
 		return -1;
 	up_note_pids(&u->place, u->warden.pid, u->daemon.pid, u->gate.pid);
 	return 0;

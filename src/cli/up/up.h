@@ -8,6 +8,7 @@
  *	up_pool.c     the file of the pool
  *	up_listen.c   the two listening sockets
  *	up_child.c    one supervised program
+ *	up_groups.c   the cgroups that programs enter
  */
 #pragma once
 
@@ -16,6 +17,7 @@
 #include "base/loop.h"
 #include "cli/cli.h"
 #include "http/client/client.h"
+#include "proto/groups.h"
 
 /* The daemon's user when ATOLL_USER is not set; made when missing. */
 #define UP_USER "atoll"
@@ -75,6 +77,25 @@ int up_listen(struct cli *c, const struct up_place *p, struct up_sockets *ret, s
 /* Removes the files of up_listen from the run directory. */
 void up_unlisten(const struct up_place *p);
 
+/* ---- up_groups.c ---- */
+
+/* The files that take a process in, open for writing. Empty until the warden has sent them, or where it has none. */
+struct up_group {
+	int procs[GROUPS_FILES];
+	size_t n;
+};
+
+struct up_groups {
+	struct loop_io io;
+	int warden; /* the warden's end, for each warden that is started */
+	struct up_group of[GROUPS_PROGRAMS];
+	void (*on_come)(struct up_groups *g); /* a warden has sent them */
+};
+
+int up_groups_open(struct up_groups *g, struct loop *l, void (*on_come)(struct up_groups *g), struct err *e);
+/* In the child, as root. */
+void up_group_enter(const struct up_group *g);
+
 /* ---- up_child.c ---- */
 
 enum { UP_BACKOFF_FIRST = 100, UP_BACKOFF_MAX = 5000, UP_QUIET = 60000 };
@@ -82,10 +103,11 @@ enum { UP_BACKOFF_FIRST = 100, UP_BACKOFF_MAX = 5000, UP_QUIET = 60000 };
 struct up_child {
 	const char *name;
 	const struct up_place *place;
-	int down[5];		/* become descriptors 3 and following of the program; 0: none */
-	const char *down_names; /* in LISTEN_FDNAMES; NULL: none are passed */
-	const char *beside[5];	/* programs of our directory that it needs and may not reach; then NULL */
-	uid_t uid;		/* 0: stays root */
+	int down[5];		      /* become descriptors 3 and following of the program; 0: none */
+	const char *down_names;	      /* in LISTEN_FDNAMES; NULL: none are passed */
+	const char *beside[5];	      /* programs of our directory that it needs and may not reach; then NULL */
+	const struct up_group *group; /* or NULL */
+	uid_t uid;		      /* 0: stays root */
 	gid_t gid;
 	bool stopping;
 	pid_t pid; /* 0: does not run */

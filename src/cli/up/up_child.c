@@ -55,6 +55,8 @@ static _Noreturn void become_program(const struct up_child *ch, pid_t parent)
 	sigset_t none;
 	sigemptyset(&none);
 	signal(SIGPIPE, SIG_DFL);
+	if (ch->group)
+		up_group_enter(ch->group);
 	/* Leave the terminal's foreground group: Ctrl-C reaches only the supervisor, which stops the programs in order.
 	 */
 	setpgid(0, 0);

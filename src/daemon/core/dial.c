@@ -1,7 +1,6 @@
 #include "daemon/core/dial.h"
 
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include "base/log.h"
 #include "daemon/limits.h"
@@ -40,18 +39,6 @@ static struct loop *loop_of(const struct dial *d)
 	return d->sandbox->daemon->loop;
 }
 
-void dial_window(const struct daemon *d, int fd)
-{
-	size_t n = http_server_stats(d->server).by_rank[HTTP_GUEST];
-	int bytes = n > 8 * DIAL_WINDOW_FEW   ? DIAL_WINDOW_MIN
-		    : n > 4 * DIAL_WINDOW_FEW ? 2 * DIAL_WINDOW_MIN
-					      : 4 * DIAL_WINDOW_MIN;
-	if (n <= DIAL_WINDOW_FEW)
-		return;
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-}
-
 static int dial_take(struct http_dialer *h, int family)
 {
 	struct dial *d = container_of(h, struct dial, dialer);
@@ -61,7 +48,8 @@ static int dial_take(struct http_dialer *h, int family)
 	if (k->n) {
 		fd = k->fds[--k->n];
 		stocked--;
-		dial_window(d->sandbox->daemon, fd);
+		if (d->sandbox->memory.window)
+			tcp_window_set(fd, d->sandbox->memory.window);
 	} else if (k->target < DIAL_STOCK_MAX) {
 		k->target *= 2;
 	}

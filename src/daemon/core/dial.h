@@ -31,10 +31,6 @@ struct http_endpoint dial_endpoint(struct sandbox *s, uint16_t port, bool six);
 bool dial_is_six(const struct sandbox *s, uint16_t port);
 void dial_remember(struct sandbox *s, uint16_t port, bool six);
 
-/* Bounds the memory that a connection of a preview may fill while its reader stops: the more previews have connections,
- * the smaller are its windows. While there are few they are the kernel's own. */
-void dial_window(const struct daemon *d, int fd);
-
 /* Waits for a socket after the stock was found empty. on_done is called later, never from inside; with an error after
  * WARDEN_WAIT. -1: too many wait already. */
 int dial_wait(struct sandbox *s, bool six, struct dial_waiter *w, struct err *e);

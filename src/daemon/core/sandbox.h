@@ -57,11 +57,12 @@ struct sandbox {
 
 	struct list waiters; /* struct sandbox_waiter */
 	size_t waiters_n;
-	unsigned exchanges;	/* requests inside the box now */
-	unsigned tunnels;	/* … of which are upgraded connections to apps: only their bytes keep it awake */
-	unsigned previews;	/* requests that came by a preview, waiting or inside */
-	uint64_t last_used;	/* loop_now of the last exchange's end */
-	struct loop_timer idle; /* running: the next look whether it may sleep; asleep: its memory goes to swap */
+	unsigned exchanges;	 /* requests inside the box now */
+	unsigned tunnels;	 /* … of which are upgraded connections to apps: only their bytes keep it awake */
+	unsigned previews;	 /* requests that came by a preview, waiting or inside */
+	struct tcp_owner memory; /* of its previews: pass/preview_memory.h */
+	uint64_t last_used;	 /* loop_now of the last exchange's end */
+	struct loop_timer idle;	 /* running: the next look whether it may sleep; asleep: its memory goes to swap */
 	struct {
 		bool under_way;	   /* the warden or the agent is being asked */
 		uint64_t at;	   /* loop_now of the last look at its CPU time … */

@@ -42,6 +42,7 @@ struct sandbox *sandbox_add(struct daemon *d, const char *id, enum sandbox_state
 	s->created_ms = clock_wall_ms();
 	s->last_used = loop_now(d->loop);
 	s->party = turn_party_new(d->loop);
+	s->party->owner = s;
 	list_init(&s->waiters);
 	list_init(&s->ports);
 	list_init(&s->tunnel_hosts);
@@ -83,6 +84,7 @@ static void sandbox_free(struct sandbox *s)
 	hooks_free(s->hook);
 	usage_free(s->usage);
 	api_spec_free(&s->spec);
+	s->party->owner = NULL; /* connections may keep it */
 	turn_party_unref(s->party);
 	free(s);
 }

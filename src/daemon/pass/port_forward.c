@@ -191,7 +191,6 @@ static void forward_send(struct daemon_request *r)
 	f->headers = &h;
 	if (f->o.heads)
 		port_heads_clear(f->o.heads); /* of an attempt before */
-	dial_window(r->daemon, http_exchange_fd(r->x));
 	struct http_endpoint ep = dial_endpoint(r->sandbox, f->port, f->six);
 	struct http_proxy_options o = {
 		.target = f->o.target,
@@ -277,6 +276,11 @@ void port_forward(struct daemon_request *r, uint16_t port, const struct port_for
 		return forward_start(r, s);
 	http_pause(r->x);
 	wait_for_box(r);
+}
+
+struct http_proxy *port_forward_proxy(const struct daemon_request *r)
+{
+	return r->forward ? r->forward->proxy : NULL;
 }
 
 void *port_forward_arg(const struct daemon_request *r)

@@ -52,6 +52,8 @@ struct port_forward_opts {
 /* Call it from a handler, with the request's body untouched. Texts in the options are copied. */
 void port_forward(struct daemon_request *r, uint16_t port, const struct port_forward_opts *o);
 void *port_forward_arg(const struct daemon_request *r);
+/* While the exchange is the proxy's, else NULL. */
+struct http_proxy *port_forward_proxy(const struct daemon_request *r);
 /* Cuts off a client that has lost access, also in the middle of a response; on_done follows. */
 void port_forward_abort(struct daemon_request *r);
 

@@ -7,6 +7,7 @@
 #include "daemon/limits.h"
 #include "daemon/pass/pages.h"
 #include "daemon/pass/port_forward.h"
+#include "daemon/pass/preview_memory.h"
 #include "daemon/ports/tunnels.h"
 #include "daemon/route/handlers.h"
 #include "proto/id.h"
@@ -94,6 +95,7 @@ static void preview_remember(struct daemon_request *r, struct preview *v, struct
 	v->request = r;
 	memcpy(v->token, p->token, sizeof v->token);
 	list_push(&p->previews, &v->node);
+	preview_memory_begin(s, r);
 	v->entry.at_ms = clock_wall_ms();
 	v->entry.query = q->query.p != NULL;
 	size_t n = q->path.n < PORT_LOG_PATH_MAX ? q->path.n : PORT_LOG_PATH_MAX;
@@ -151,6 +153,15 @@ static void on_preview_done(struct daemon_request *r, const struct port_forward_
 	v->sandbox->previews--;
 	sandbox_unref(v->sandbox);
 	free(v);
+}
+
+void preview_each(struct sandbox *s, void (*each)(void *arg, struct daemon_request *r), void *arg)
+{
+	list_each(it, &s->ports)
+	{
+		const struct port *p = list_entry(it, struct port, node);
+		list_each(at, &p->previews) each(arg, list_entry(at, struct preview, node)->request);
+	}
 }
 
 void preview_cut(struct port *p)

@@ -26,4 +26,7 @@ bool preview_parse(struct str label, struct preview_name *ret);
  * has changed. Clients of downloads, event streams and WebSockets are cut off too. */
 void preview_cut(struct port *p);
 
+/* The requests to previews of the sandbox that are under way. */
+void preview_each(struct sandbox *s, void (*each)(void *arg, struct daemon_request *r), void *arg);
+
 void handle_preview(struct daemon_request *r, const struct host_origin *origin, struct str label);

@@ -156,6 +156,7 @@ static void tell_synthetic(const struct question *q);
 static void on_answer(struct resolve_wait *w, const struct dns_answer *a, uint32_t age)
 {
 	struct question *q = container_of(w, struct question, wait);
+	turn_bill(q->box->bucket.party);
 	const struct policy *p = box_policy(q->box);
 	if (a->rcode == DNS_NXDOMAIN && p && is_hooked(q, p, true))
 		tell_synthetic(q);
@@ -399,6 +400,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct dns_stream *s = container_of(io, struct dns_stream, io);
 	char data[2048];
+	turn_bill(s->box->bucket.party);
 	if (events & EPOLLERR)
 		return stream_drop(s);
 	if (!box_policy(s->box)) /* dnsd_policy goes on */

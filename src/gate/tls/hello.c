@@ -160,3 +160,15 @@ enum hello_result hello_read(struct str in, struct hello *ret)
 	*ret = h;
 	return HELLO_DONE;
 }
+
+size_t hello_wants(struct str in)
+{
+	const uint8_t *p = (const uint8_t *)in.p;
+	size_t end = 0;
+	while (end + 5 <= in.n) {
+		end += 5 + ((size_t)p[end + 3] << 8 | p[end + 4]);
+		if (end > in.n)
+			return end;
+	}
+	return in.n + 1;
+}

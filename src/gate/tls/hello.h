@@ -25,3 +25,6 @@ struct hello {
 };
 
 enum hello_result hello_read(struct str in, struct hello *ret);
+/* After HELLO_MORE: how many bytes there have to be before another look is worth it, by the length that the last record
+ * announces. */
+size_t hello_wants(struct str in);

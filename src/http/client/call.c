@@ -402,6 +402,14 @@ struct http_call *http_call_start_fd(
 	return c;
 }
 
+int http_call_window(struct http_call *c, uint32_t window)
+{
+	if (!c->link || c->link->w.fd < 0)
+		return -1;
+	wire_window(&c->link->w, window);
+	return c->link->w.fd;
+}
+
 void *http_call_arg(const struct http_call *c)
 {
 	return c->arg;

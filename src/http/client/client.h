@@ -131,6 +131,8 @@ struct http_call *http_call_start(struct http_client *cl, const struct http_endp
 struct http_call *http_call_start_fd(
 	struct http_client *cl, int fd, const struct http_call_options *o, const struct http_call_ops *ops, void *arg);
 
+/* Sets the window of its connection (base/tcp_mem.h). Returns the socket, or -1 while there is none. */
+int http_call_window(struct http_call *c, uint32_t window);
 void *http_call_arg(const struct http_call *c);
 const struct http_response *http_call_response(const struct http_call *c); /* NULL before on_head */
 

@@ -312,7 +312,7 @@ static void on_ready(struct loop_io *io, uint32_t events)
 {
 	struct http_conn *c = container_of(io, struct http_conn, w.io);
 	turn_bill(c->seat.party);
-	if (turn_admit(&c->seat, events))
+	if (conn_turn_admit(c, events))
 		act(&c->seat, events);
 }
 

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "base/map.h"
+#include "base/tcp_owner.h"
 #include "base/turn.h"
 #include "http/parse/chunk.h"
 #include "http/parse/head.h"
@@ -111,9 +112,11 @@ struct http_conn {
 	struct turn_seat seat;
 	struct turn_party own, *joined; /* joined: a reference, or NULL */
 	struct turn_chunks chunks;
-	uint32_t answers; /* since somebody vouched for it */
-	bool proxied;	  /* comes from a trusted proxy */
-	bool adopted;	  /* joined for good */
+	struct tcp_conn memory; /* guests.c */
+	uint32_t answers;	/* since somebody vouched for it */
+	uint32_t waits;		/* how often it has waited without one */
+	bool proxied;		/* comes from a trusted proxy */
+	bool adopted;		/* joined for good */
 	struct loop_task free_task;
 	struct http_exchange x;
 	struct buf in; /* bytes that could not be used yet */
@@ -187,6 +190,8 @@ void conn_body_end(struct http_conn *c);
 void conn_turn_begin(struct http_conn *c, struct turn_party *joined, void (*run)(struct turn_seat *, uint32_t));
 void conn_turn_choose(struct http_conn *c);
 void conn_turn_end(struct http_conn *c);
+/* For its callback: may it go on? A stranger that has had no answer waits before those that have. */
+bool conn_turn_admit(struct http_conn *c, uint32_t events);
 /* The handler has been called: a request that joined no party leaves the one of the request before. */
 void conn_turn_asked(struct http_conn *c);
 /* A response begins: a stranger's connection is closed after a 401, and after HTTP_STRANGER_REQUESTS. */

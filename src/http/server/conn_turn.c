@@ -21,6 +21,16 @@ void conn_turn_begin(struct http_conn *c, struct turn_party *joined, void (*run)
 	c->seat = (struct turn_seat){.party = &c->own, .io = &c->w.io, .run = run};
 }
 
+bool conn_turn_admit(struct http_conn *c, uint32_t events)
+{
+	if (!turn_waits(&c->seat))
+		c->seat.ahead = is_stranger(c) && !c->answers && c->waits < HTTP_STRANGER_WAITS;
+	if (turn_admit(&c->seat, events))
+		return true;
+	c->waits++;
+	return false;
+}
+
 void conn_turn_end(struct http_conn *c)
 {
 	turn_leave(&c->seat);
@@ -56,6 +66,7 @@ void conn_count_answer(struct http_conn *c, int status)
 {
 	if (!conn_is_strange(c) || c->proxied)
 		return;
+	c->seat.ahead = false;
 	if (++c->answers >= HTTP_STRANGER_REQUESTS || status == 401)
 		exchange_end_at_least(&c->x, END_CLOSE);
 }

@@ -9,7 +9,7 @@
 #include "http/limits.h"
 #include "http/server/conn.h"
 
-enum { ACCEPT_BATCH = 64, REST_MS = 100, BACKLOG = 4096 };
+enum { ACCEPT_BATCH = 16, REST_MS = 100, BACKLOG = 4096 };
 
 struct listener {
 	struct list node;
@@ -120,6 +120,9 @@ static void on_listener(struct loop_io *io, uint32_t events)
 {
 	(void)events;
 	struct listener *l = container_of(io, struct listener, io);
+	/* Whoever connects is a stranger until its request is read. */
+	if (l->s->has_public && l->tag == l->s->public_tag)
+		turn_bill(&l->s->strangers_party);
 	for (int i = 0; i < ACCEPT_BATCH && accept_one(l); i++)
 		;
 }

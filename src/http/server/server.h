@@ -125,6 +125,20 @@ struct http_server_stats {
 };
 struct http_server_stats http_server_stats(const struct http_server *s);
 
+/* ---- guests, and the memory that they hold (base/tcp_owner.h) ---- */
+
+/* Each guest's connection that works for a party, also between two requests. */
+void http_server_each_guest(struct http_server *s,
+	void (*each)(void *arg, struct http_exchange *x, const struct turn_party *party), void *arg);
+/* Sets its window, and looks at what it holds and at its way to the client: http_guest_memory. The way to a server is
+ * the caller's. */
+void http_guest_look(struct http_exchange *x, uint64_t now, uint32_t window);
+struct tcp_conn *http_guest_memory(struct http_exchange *x);
+struct http_exchange *http_guest_of(struct tcp_conn *m);
+void http_guest_window(struct http_exchange *x, uint32_t window);
+/* Ends its connection now, also between two requests: what it holds is not sent any more. */
+void http_guest_reset(struct http_exchange *x);
+
 /* ---- an exchange ---- */
 
 struct http_exchange_ops {

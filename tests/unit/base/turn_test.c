@@ -129,6 +129,36 @@ TEST(turn_strangers_come_last_and_share_one_part)
 	loop_free(l);
 }
 
+TEST(turn_seats_ahead_come_first_and_keep_no_other_from_its_turn)
+{
+	struct loop *l = loop_new();
+	struct turn_party *p = turn_party_new(l);
+	unit_us = TURN_SHARED; /* one unit a turn */
+	for (size_t i = 0; i < 3; i++)
+		begin(i, p);
+	for (size_t i = 3; i < 5; i++) {
+		v[i].seat = (struct turn_seat){.party = p, .io = &v[i].io, .run = run, .ahead = true};
+		turn_wait(&v[i].seat);
+	}
+	while (ran < 5)
+		loop_turn(l, -1);
+	static const int want[] = {3, 4, 0, 1, 2};
+	for (int i = 0; i < 5; i++)
+		CHECK_INT(order[i], want[i]);
+	/* One that has more work waits behind all others of the turn. */
+	ran = 0;
+	unit_us = 0;
+	v[3].again = true;
+	begin(0, p);
+	turn_wait(&v[3].seat);
+	loop_turn(l, 0);
+	CHECK_INT(ran, 2);
+	CHECK(order[0] == 3 && order[1] == 0);
+	turn_leave(&v[3].seat);
+	turn_party_unref(p);
+	loop_free(l);
+}
+
 TEST(turn_no_seat_has_two_units_in_a_turn)
 {
 	struct loop *l = loop_new();

@@ -141,6 +141,63 @@ TEST(commands_are_limited_and_their_agent_is_not)
 	CHECK(cgroup_remove(&c, 1) == 0 && faccessat(memory, "1", F_OK, 0) < 0);
 }
 
+TEST(programs_have_groups_beside_boxes_with_the_time_of_a_hundred)
+{
+	int fds[CGROUP_LEAVES];
+	open_host();
+	bool v1 = c.v1[CGROUP_CPU] >= 0;
+	int n = cgroup_open_program(&c, CGROUP_GATE, fds);
+	CHECK_INT(n, c.v1[CGROUP_MEMORY] < 0 && !v1 ? 1 : 2);
+	auto_buf struct buf text = {0};
+	CHECK_INT(fd_read_file(v1 ? c.v1[CGROUP_CPU] : c.v2, v1 ? "gate/cpu.shares" : "gate/cpu.weight", 64, &text), 0);
+	CHECK_STR(buf_str(&text), v1 ? "102400\n" : "10000\n");
+	pid_t pid = sleeper();
+	char number[16];
+	int size = snprintf(number, sizeof number, "%d", pid);
+	for (int i = 0; i < n; i++)
+		CHECK_INT(write(fds[i], number, (size_t)size), size);
+	text.len = 0;
+	CHECK_INT(fd_read_file(v1 ? c.v1[CGROUP_CPU] : c.v2, "gate/cgroup.procs", 64, &text), 0);
+	CHECK_INT(atoi(text.p), pid);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	child = 0;
+	cgroup_retire(&c);
+	CHECK(faccessat(v1 ? c.v1[CGROUP_CPU] : c.v2, "gate", F_OK, 0) < 0);
+}
+
+/* The files of a v2-only host in plain directories: what is written, not what the kernel makes of it. */
+TEST(programs_are_slowed_down_from_a_quarter_of_the_memory_on_with_v2)
+{
+	char dir[] = "/tmp/atoll-cgroup-XXXXXX", path[64];
+	static const char *const files[] = {"cpu.weight", "memory.high", "cgroup.procs"};
+	CHECK(mkdtemp(dir) != NULL);
+	struct cgroups v2 = {.v2 = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .v1 = {-1, -1, -1}};
+	CHECK_INT(mkdirat(v2.v2, "daemon", 0755), 0);
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		snprintf(path, sizeof path, "daemon/%s", files[i]);
+		close(openat(v2.v2, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+	}
+	int fds[CGROUP_LEAVES];
+	CHECK_INT(cgroup_open_program(&v2, CGROUP_DAEMON, fds), 1);
+	close(fds[0]);
+	auto_buf struct buf text = {0};
+	uint64_t high = 0;
+	CHECK_INT(fd_read_file(v2.v2, "daemon/memory.high", 64, &text), 0);
+	CHECK(str_to_u64(buf_str(&text), UINT64_MAX, &high));
+	CHECK(high == (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / PROGRAM_MEM_SHARE);
+	text.len = 0;
+	CHECK_INT(fd_read_file(v2.v2, "daemon/cpu.weight", 64, &text), 0);
+	CHECK_STR(buf_str(&text), "10000");
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		snprintf(path, sizeof path, "daemon/%s", files[i]);
+		unlinkat(v2.v2, path, 0);
+	}
+	unlinkat(v2.v2, "daemon", AT_REMOVEDIR);
+	close(v2.v2);
+	rmdir(dir);
+}
+
 TEST(all_boxes_together_leave_the_host_half_of_its_tcp_memory)
 {
 	struct buf text = {0}, mem = {0};

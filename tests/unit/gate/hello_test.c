@@ -50,6 +50,19 @@ TEST(every_prefix_asks_for_more)
 		CHECK_INT(hello_read(str_n(b.p, n), &h), HELLO_MORE);
 }
 
+TEST(another_look_is_worth_it_at_the_end_of_the_record)
+{
+	auto_buf struct buf b = hello_of("pypi.org", NULL);
+	size_t whole = buf_size(&b);
+	CHECK_INT(hello_wants(str_n(b.p, 1)), 2);
+	CHECK_INT(hello_wants(str_n(b.p, 4)), 5);
+	CHECK_INT(hello_wants(str_n(b.p, 5)), whole);
+	CHECK_INT(hello_wants(str_n(b.p, whole - 1)), whole);
+	buf_add(&b, "\x16\x03\x01\x00\x10", 5); /* another record begins */
+	CHECK_INT(hello_wants(str_n(b.p, whole)), whole + 1);
+	CHECK_INT(hello_wants(str_n(b.p, whole + 5)), whole + 5 + 16);
+}
+
 /* The same hello in records of `size` bytes. */
 static struct buf in_records(struct str whole, size_t size)
 {
