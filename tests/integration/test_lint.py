@@ -35,7 +35,7 @@ class Tree:
             (top / "src" / module).mkdir(parents=True)
         for program, rooms in table("check-rooms", "ARROWS").items():
             for room in set(rooms) - {".", "top"}:
-                (top / "src" / program / room).mkdir()
+                (top / "src" / (room if "/" in room else f"{program}/{room}")).mkdir(parents=True)
         for program, names in table("check-rooms", "TOP").items():
             self.write(f"src/{program}/README.md", "".join(f"`{name}`\n" for name in names.split()))
             for name in names.split():
@@ -63,6 +63,7 @@ class Tree:
 
     def run(self, *arguments, **env):
         clean = {name: value for name, value in os.environ.items() if name not in ("ATOLL_NIGHTLY", "GIT_DIR", "GIT_INDEX_FILE")}
+        clean["ATOLL_IMAGES"] = str(self.top.parent / "images")  # beside which results are kept
         r = subprocess.run(arguments, cwd=self.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True, env={**clean, **env})
         return r.returncode, r.stdout
 
@@ -272,6 +273,32 @@ def test_tidy_checks_what_changed(tidied):
     assert which(tidied)[0] == [], "a new source is no flag"
     tidied.write("src/base/meson.build", "x = library('x', 'a.c', c_args: ['-DX'])\ny = executable('y', 'b.c', link_args: static_link)\n")
     assert which(tidied)[0] == [], "a new program is none, either"
+
+
+def test_tidy_finds_what_passed_in_another_checkout(tidied, tmp_path):
+    tidied.passes("tidy", "--all")
+    shutil.copytree(tidied.top, tmp_path / "second")
+    tidied.top = tmp_path / "second"
+    for database in tidied.top.glob("build/*/compile_commands.json"):
+        database.write_text(database.read_text().replace("tree with a blank", "second"))
+
+    def before(count, **env):
+        status, out = tidied.run("tools/check-tidy", "--all", **env)
+        assert (f"{count} of them passed before\n" if count else "4 files: as asked\n") in out and out.count("\n") == 1 + bool(count) + status, out
+        return status
+
+    assert before(4) == 0
+    assert before(0, ATOLL_NIGHTLY="1") == 0
+    tidied.write("src/base/two.h", "struct two {\n\tlong n;\n};\n")
+    assert before(1) == 0, "three include the header"
+    assert before(4) == 0
+    tidied.write(".clang-tidy", (ROOT / ".clang-tidy").read_text() + "# changed\n")
+    assert before(0) == 0
+    host = tidied.top / "build/host/compile_commands.json"
+    host.write_text(host.read_text().replace("-I../../src", "-I../../src -DX"))
+    assert before(0) == 0
+    tidied.write("src/base/c.c", FAULT)
+    assert [tidied.run("tools/check-tidy", "--all")[0] for _ in range(2)] == [1, 1], "a fault is found again"
 
 
 def test_tidy_checks_everything_where_it_cannot_tell(tidied, tmp_path):
