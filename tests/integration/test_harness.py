@@ -240,6 +240,31 @@ def test_files_share_a_daemon_which_is_empty_for_each(tmp_path):
     assert len(set((tmp_path / "tests/notes").read_text().split())) == 2
 
 
+MEETING = """
+import os, pathlib, time
+HERE = pathlib.Path(__file__).parents[1]
+
+def test_meets_the_other_run(daemon):
+    HERE.joinpath(f"here-{name}-{{os.getpid()}}").touch()
+    while len(list(HERE.glob("here-*"))) < 4:
+        time.sleep(0.01)
+    assert daemon.execute("b", "echo $((6 * 7))")["stdout"] == "42\\n"
+"""
+
+
+def test_two_runs_in_one_checkout_at_once(tmp_path):
+    files = [f"integration/test_{name}.py" for name in "ab"]
+    env = own_tree(tmp_path, LINT, {file: MEETING.format(name=file[-4]) for file in files})
+    command = [tmp_path / "tests/run", *(f"tests/{file}" for file in files)]
+    runs = [subprocess.Popen(command, cwd=tmp_path, env={**env, "ATOLL_BIN": str(lib.BIN)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for _ in range(2)]
+    for run in runs:
+        with run:
+            out = run.stdout.read()
+            assert run.wait() == 0 and out.endswith("\n2 passed, 0 failed, 0 skipped\n"), out
+    assert sorted(json.loads((tmp_path / "build/durations.json").read_text())["seconds"]) == command[1:]
+
+
 @pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGKILL, "ctrl-c"])
 def test_a_run_that_is_ended_leaves_nothing(tmp_path, signo):
     """Also nothing that left its session. The fifo is at its end when nobody has it open any more."""
