@@ -22,6 +22,9 @@ SHELL := /bin/bash
 B := build
 ARCH := $(shell uname -m)
 PREFIX ?= /usr/local
+# Two runs in one checkout build one after the other: the shell of a recipe holds the lock until it ends, its children do not inherit it.
+LOCK = mkdir -p $(B) && exec 9>>$(B)/.lock && flock 9
+NINJA = ninja --quiet 9>&-
 PROGRAMS_STATIC := atoll atoll-warden atoll-agent atoll-escape atoll-fusermount
 PROGRAMS_HOST := atolld atoll-gate atoll-mover atoll-images atoll-backup
 
@@ -41,31 +44,31 @@ $(B)/kernel-headers:
 
 # Debian's musl-gcc ignores -static-pie and links dynamically. Its specs link a static PIE with musl's start file for it.
 $(B)/musl.specs: /usr/lib/$(ARCH)-linux-musl/musl-gcc.specs
-	@mkdir -p $(B) && sed 's|/Scrt1.o|/rcrt1.o|; s|^-dynamic-linker [^ ]*|-static -pie --no-dynamic-linker -z text|' $< > $@
+	@$(LOCK); sed 's|/Scrt1.o|/rcrt1.o|; s|^-dynamic-linker [^ ]*|-static -pie --no-dynamic-linker -z text|' $< > $@
 
 $(B)/musl.ini: Makefile $(B)/musl.specs | $(B)/kernel-headers
-	@printf "[binaries]\nc = ['gcc', '-specs=$(CURDIR)/$(B)/musl.specs']\nar = 'ar'\nstrip = 'strip'\npkgconfig = 'pkg-config'\n[built-in options]\nc_args = ['-idirafter', '$(CURDIR)/$(B)/kernel-headers']\n[host_machine]\nsystem = 'linux'\ncpu_family = '$(ARCH)'\ncpu = '$(ARCH)'\nendian = 'little'\n[properties]\nneeds_exe_wrapper = false\n" > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@$(LOCK); printf "[binaries]\nc = ['gcc', '-specs=$(CURDIR)/$(B)/musl.specs']\nar = 'ar'\nstrip = 'strip'\npkgconfig = 'pkg-config'\n[built-in options]\nc_args = ['-idirafter', '$(CURDIR)/$(B)/kernel-headers']\n[host_machine]\nsystem = 'linux'\ncpu_family = '$(ARCH)'\ncpu = '$(ARCH)'\nendian = 'little'\n[properties]\nneeds_exe_wrapper = false\n" > $@.new && { cmp -s $@.new $@ && rm $@.new || mv $@.new $@; }
 
 $(B)/host/build.ninja:
-	@meson setup $(B)/host -Dvariant=host >/dev/null || { cat $(B)/host/meson-logs/meson-log.txt | tail -30; exit 1; }
+	@$(LOCK); [ -f $@ ] || meson setup $(B)/host -Dvariant=host >/dev/null 9>&- || { cat $(B)/host/meson-logs/meson-log.txt | tail -30; exit 1; }
 
 $(B)/static/build.ninja: $(B)/musl.ini
-	@[ ! -f $@ ] || rm -rf $(B)/static
-	@meson setup $(B)/static --cross-file $(B)/musl.ini -Dvariant=static >/dev/null || { tail -30 $(B)/static/meson-logs/meson-log.txt; exit 1; }
+	@$(LOCK); [ ! $@ -nt $< ] || exit 0; rm -rf $(B)/static; \
+	  meson setup $(B)/static --cross-file $(B)/musl.ini -Dvariant=static >/dev/null 9>&- || { tail -30 $(B)/static/meson-logs/meson-log.txt; exit 1; }
 
 # Everything with one compiler and the address and undefined behaviour sanitizers, laid out like $(B). The agent runs
 # inside a box, which has no library of the sanitizers: link them statically.
 $(B)/asan/host/build.ninja:
-	@meson setup $(B)/asan/host -Dvariant=all -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all \
-	  "-Dc_link_args=['-static-libasan', '-static-libubsan']" >/dev/null || { tail -30 $(B)/asan/host/meson-logs/meson-log.txt; exit 1; }
+	@$(LOCK); [ -f $@ ] || meson setup $(B)/asan/host -Dvariant=all -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all \
+	  "-Dc_link_args=['-static-libasan', '-static-libubsan']" >/dev/null 9>&- || { tail -30 $(B)/asan/host/meson-logs/meson-log.txt; exit 1; }
 
 # Users other than root execute some of the programs: a umask of 077 must not forbid it.
 build: $(B)/host/build.ninja $(B)/static/build.ninja
-	@for d in host static; do ninja --quiet -C $(B)/$$d | { grep -v '^ninja: no work to do' || true; }; [ $${PIPESTATUS[0]} -eq 0 ] || exit 1; done
-	@for p in $(PROGRAMS_STATIC); do f=$$(find $(B)/static/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done
-	@for p in $(PROGRAMS_HOST); do f=$$(find $(B)/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done
-	@ln -sf atoll $(B)/atoll-docker
+	@$(LOCK); \
+	for d in host static; do $(NINJA) -C $(B)/$$d | { grep -v '^ninja: no work to do' || true; }; [ $${PIPESTATUS[0]} -eq 0 ] || exit 1; done; \
+	for p in $(PROGRAMS_STATIC); do f=$$(find $(B)/static/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done; \
+	for p in $(PROGRAMS_HOST); do f=$$(find $(B)/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || { chmod a+rx $$f && ln -f $$f $(B)/$$p; }; done; \
+	ln -sf atoll $(B)/atoll-docker
 
 image:
 	@tools/image/build
@@ -111,17 +114,17 @@ lint: build
 	@tools/lint
 
 asan: $(B)/asan/host/build.ninja
-	@ninja --quiet -C $(B)/asan/host
-	@for p in $(PROGRAMS_STATIC) $(PROGRAMS_HOST); do f=$$(find $(B)/asan/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/asan/$$p; done
-	@ln -sf atoll $(B)/asan/atoll-docker
+	@$(LOCK); $(NINJA) -C $(B)/asan/host || exit 1; \
+	for p in $(PROGRAMS_STATIC) $(PROGRAMS_HOST); do f=$$(find $(B)/asan/host/src -type f -name $$p -perm -u+x); [ -z "$$f" ] || ln -f $$f $(B)/asan/$$p; done; \
+	ln -sf atoll $(B)/asan/atoll-docker
 	@tools/asan
 
 FUZZ_SECONDS ?= 30
 $(B)/fuzz/build.ninja:
-	@CC=clang meson setup $(B)/fuzz -Dvariant=host -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false >/dev/null || { tail -30 $(B)/fuzz/meson-logs/meson-log.txt; exit 1; }
+	@$(LOCK); [ -f $@ ] || CC=clang meson setup $(B)/fuzz -Dvariant=host -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false >/dev/null 9>&- || { tail -30 $(B)/fuzz/meson-logs/meson-log.txt; exit 1; }
 
 fuzz-build: $(B)/fuzz/build.ninja
-	@ninja --quiet -C $(B)/fuzz fuzz
+	@$(LOCK); $(NINJA) -C $(B)/fuzz fuzz
 
 fuzz: $(B)/fuzz/build.ninja
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz

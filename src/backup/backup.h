@@ -2,10 +2,11 @@
  * backup.h - atoll-backup: a process of the daemon's user that does one job and ends.
  *
  *	atoll-backup store [--room=BYTES] [--below=BYTES] [--most=BYTES] ID
- *	                             stdin: a stream of btrfs; fd 3: the description, a JSON object on one line. A
- *stream that does not fit a disk of so many bytes is PAYLOAD_TOO_LARGE atoll-backup load ID...      a chain, oldest
- *first; fd 4: the warden's socket for streams atoll-backup list            every manifest; with --sweep what
- *interrupted jobs left is deleted first atoll-backup hide ID...      no longer shown, but still needed by others
+ *	                             stdin: a stream of btrfs; fd 3: the description, a JSON object on one line;
+ *	                             a stream that does not fit into so many bytes of disk is PAYLOAD_TOO_LARGE
+ *	atoll-backup load ID...      a chain, oldest first; fd 4: the warden's socket for streams
+ *	atoll-backup list            every manifest; --sweep first deletes what interrupted jobs left
+ *	atoll-backup hide ID...      no longer shown, but still needed by others
  *	atoll-backup drop ID...      deletes them
  *
  * It answers on stdout, one JSON object a line: {"stream":N} while it works (a load: {"checked":N} before),

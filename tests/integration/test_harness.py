@@ -93,6 +93,13 @@ def test_a_file_runs_alone_and_a_wrong_name_is_wrong_usage():
         assert r.returncode == 2 and words[-1] in r.stderr and not r.stdout, r
 
 
+def test_every_file_has_a_place_in_the_queue():
+    """A file without one begins early, before longer ones. An estimate will do until the next `tests/run every --record`."""
+    known = json.loads((TESTS_DIR / "durations.json").read_text())["seconds"]
+    files = {str(path.relative_to(TESTS_DIR.parent)) for path in TESTS_DIR.glob("*/test_*.py")}
+    assert not files - set(known), "give them seconds in tests/durations.json"
+
+
 SIDE = """
 import os, pathlib, time
 HERE = pathlib.Path(__file__).parent
@@ -186,6 +193,44 @@ def test_files_run_side_by_side_those_that_must_be_alone_last_and_are_all_counte
     assert sorted(kept["seconds"]) == sorted(jobs) and not (tmp_path / "tests/durations.json").exists()
 
 
+NOTED = """
+import time, atoll
+began = []
+
+def test_waits_long():
+    began.append(time.monotonic())
+    atoll.wait_for(lambda: time.monotonic() > began[0] + 2.1, "the clock")
+    with open({order!r}, "a") as order:
+        order.write("{name} ")
+"""
+RATIOS = """
+import json, sys
+with open(sys.argv[1], "w") as ratios:
+    json.dump({"quick": 1.0, "slow": 3.5, "new": 9.0}, ratios)
+print("3 passed, 0 failed")
+"""
+
+
+def test_the_end_of_a_run_names_what_grew(tmp_path):
+    """One worker takes files in the order of their recorded times; a file that was never timed comes before those."""
+    order = str(tmp_path / "order")
+    files = {f"integration/test_{name}.py": NOTED.format(name=name, order=order) for name in ("long", "short", "unknown")}
+    env = own_tree(tmp_path, LINT, {**files, "bench/ratios.py": RATIOS})
+    seconds = {"tests/integration/test_short.py": 1, "tests/integration/test_long.py": 2}
+    (tmp_path / "tests/durations.json").write_text(json.dumps({"seconds": seconds, "ratios": {"quick": 1.0, "slow": 1.1}}))
+    report = tmp_path / "tests/runner/report.py"
+    report.write_text(re.sub(r'"integration": \d+', '"integration": 1', report.read_text()))
+    r = own_run(tmp_path, env, "integration", "ratios", "--workers", "1")
+    assert r.returncode == 0 and r.stdout.endswith("\n6 passed, 0 failed, 0 skipped\n"), r.stdout + r.stderr
+    assert Path(order).read_text() == "unknown long short "
+    assert re.search(r"^over its budget: integration took \d+ s, 1 are meant", r.stdout, re.M), r.stdout
+    assert "over its budget: ratios" not in r.stdout
+    assert re.findall(r"^slower: .*", r.stdout, re.M) == ["slower: slow is 3.50 x, 1.10 x when tests/durations.json was recorded"]
+    assert "\nwaits of 2 s and more: 3 (" in r.stdout, r.stdout
+    kept = json.loads((tmp_path / "build/durations.json").read_text())
+    assert kept["ratios"]["slow"] == 3.5 and len(kept["waits"]) == 3 and kept["waits"][0]["what"] == "the clock"
+
+
 def test_files_share_a_daemon_which_is_empty_for_each(tmp_path):
     texts = {f"integration/test_{name}.py": SHARING.format(marker='OWN_DAEMON = POOL = "for comparison"' if name == "c" else "") for name in "abc"}
     env = own_tree(tmp_path, LINT, texts)
@@ -193,6 +238,31 @@ def test_files_share_a_daemon_which_is_empty_for_each(tmp_path):
     assert r.returncode == 0 and r.stdout.endswith("\n3 passed, 0 failed, 0 skipped\n"), r.stdout + r.stderr
     assert ", 2 daemons started" in r.stdout
     assert len(set((tmp_path / "tests/notes").read_text().split())) == 2
+
+
+MEETING = """
+import os, pathlib, time
+HERE = pathlib.Path(__file__).parents[1]
+
+def test_meets_the_other_run(daemon):
+    HERE.joinpath(f"here-{name}-{{os.getpid()}}").touch()
+    while len(list(HERE.glob("here-*"))) < 4:
+        time.sleep(0.01)
+    assert daemon.execute("b", "echo $((6 * 7))")["stdout"] == "42\\n"
+"""
+
+
+def test_two_runs_in_one_checkout_at_once(tmp_path):
+    files = [f"integration/test_{name}.py" for name in "ab"]
+    env = own_tree(tmp_path, LINT, {file: MEETING.format(name=file[-4]) for file in files})
+    command = [tmp_path / "tests/run", *(f"tests/{file}" for file in files)]
+    runs = [subprocess.Popen(command, cwd=tmp_path, env={**env, "ATOLL_BIN": str(lib.BIN)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for _ in range(2)]
+    for run in runs:
+        with run:
+            out = run.stdout.read()
+            assert run.wait() == 0 and out.endswith("\n2 passed, 0 failed, 0 skipped\n"), out
+    assert sorted(json.loads((tmp_path / "build/durations.json").read_text())["seconds"]) == command[1:]
 
 
 @pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGKILL, "ctrl-c"])

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GIT = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false"]
+DURING, NO_CLIENT, A_CLIENT, AFTER = "am" + "id", "no" + "body", "some" + "body", "be" + "hind"  # check-language reads this file too
 MISSING = [program for program in ("clang-format", "clang-tidy", "shellcheck", "flake8") if not shutil.which(program)]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)}: not installed (tools/deps lint)")
 
@@ -35,7 +36,7 @@ class Tree:
             (top / "src" / module).mkdir(parents=True)
         for program, rooms in table("check-rooms", "ARROWS").items():
             for room in set(rooms) - {".", "top"}:
-                (top / "src" / room if "/" in room else top / "src" / program / room).mkdir(parents=True)
+                (top / "src" / (room if "/" in room else f"{program}/{room}")).mkdir(parents=True)
         for program, names in table("check-rooms", "TOP").items():
             self.write(f"src/{program}/README.md", "".join(f"`{name}`\n" for name in names.split()))
             for name in names.split():
@@ -63,6 +64,7 @@ class Tree:
 
     def run(self, *arguments, **env):
         clean = {name: value for name, value in os.environ.items() if name not in ("ATOLL_NIGHTLY", "GIT_DIR", "GIT_INDEX_FILE")}
+        clean["ATOLL_IMAGES"] = str(self.top.parent / "images")  # beside which results are kept
         r = subprocess.run(arguments, cwd=self.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True, env={**clean, **env})
         return r.returncode, r.stdout
 
@@ -110,6 +112,11 @@ VIOLATIONS = [
     ("limits", "src/base/limits.h", "#define A_MAX 3\n#define B_MAX 4\n", "src/base/limits.h:2: B_MAX is a limit that nothing uses"),
     ("states", "src/base/b.c", STATE + "\nvoid x_break(struct x *x)\n{\n\tx->state = B;\n}\n",
      "src/base/b.c:18: x_break() assigns the state struct x.state: only x_move() may"),
+    ("states", "src/base/b.c", STATE + "\nvoid x_break(struct y *y, struct x *x)\n{\n\ty->n = 1;\n\tx->state = B;\n}\n",
+     "src/base/b.c:19: x_break() assigns the state struct x.state: only x_move() may"),
+    ("states", "src/base/b.c", STATE.replace("x_state", "x_status").replace("moves[x->state]", "sizes[x->state]"),
+     "src/base/b.c:13: x_move() assigns the state struct x.state: no function"),
+    ("states", "src/base/b.c", STATE.replace("moves[x->state][to]", "moves[to][A]"), "src/base/b.c:13: x_move() assigns the state struct x.state: no"),
     ("states", "src/base/b.c", STATE.replace("if (moves[x->state][to])", ""), "src/base/b.c:13: x_move() assigns the state struct x.state: no function"),
     ("states", "src/base/b.c", STATE.replace("p, q, r", "p, q, r, s"), "src/base/b.c:3: struct x has 4 booleans beside its state"),
     ("states", "src/base/b.c", STATE.replace("bool p, q, r", "bool p, q, r;\n\tunsigned s : 1"), "src/base/b.c:3: struct x has 4 booleans"),
@@ -118,9 +125,10 @@ VIOLATIONS = [
     ("sizes", "src/base/b.c", "int b;\n" * 601, "src/base/b.c:1: file of 601 lines"),
     ("sizes", "src/base/b.c", "int b(void)\n{\n" + "\tb();\n" * 61 + "}\n", "src/base/b.c:2: function of 61 lines"),
     ("calls", "src/base/b.c", "int b = atoi(p);\n", "src/base/b.c:1:"),
-    ("language", "src/base/b.c", "int b; /* Nobody\n * reads it amid a write; it is behind\n * it */\n", 'src/base/b.c:2: "amid": during'),
-    ("language", "docs/b.md", "A\nB, whom somebody asks\n", 'docs/b.md:2: "somebody"'),
-    ("language", "src/base/b.c", 'const char *b = "the part behind it";\n', 'src/base/b.c:1: "behind it"'),
+    ("language", "src/base/b.c", f"int b; /* {NO_CLIENT.title()}\n * reads it {DURING} a write; it is {AFTER}\n * it */\n",
+     f'src/base/b.c:2: "{DURING}": during'),
+    ("language", "docs/b.md", f"A\nB, whom {A_CLIENT} asks\n", f'docs/b.md:2: "{A_CLIENT}"'),
+    ("language", "src/base/b.c", f'const char *b = "the part {AFTER} it";\n', f'src/base/b.c:1: "{AFTER} it"'),
     ("pages", "src/base/b.c", "", "src/base/README.md:1: does not list b.c"),
     ("pages", "src/store/b.c", "", "src/store/README.md:1: there is none"),
     ("pages", "docs/b.md", "word " * 30 + "\n", "docs/b.md:1: 150 characters, 120 allowed"),
@@ -151,8 +159,9 @@ def test_a_small_tree_passes_and_each_violation_fails(tree):
 
 
 def test_words_that_only_look_forbidden_pass(tree):
-    tree.write("docs/b.md", f"the user nobody, `nobody`, \"nobody\", uid=nobody, id nobody-here; root inside a box is nobody outside\n"
-               f"| {'x' * 130} |\n[a link](https://example.org/{'x' * 130})\nhttps://example.org/{'x' * 130}\n```\n{'x' * 130}\n```\n")
+    tree.write("docs/b.md", f"the user {NO_CLIENT}, `{NO_CLIENT}`, \"{NO_CLIENT}\", uid={NO_CLIENT}, id {NO_CLIENT}-here; "
+               f"root inside a box is {NO_CLIENT} outside\n| {'x' * 130} |\n"
+               f"[a link](https://example.org/{'x' * 130})\nhttps://example.org/{'x' * 130}\n```\n{'x' * 130}\n```\n")
     tree.write("src/base/b.c", STATE)
     tree.write("src/base/README.md", "`a.c`, `limits.h`, `b.h`\n")
     tree.passes("language", "pages", "states", "names")
@@ -160,38 +169,54 @@ def test_words_that_only_look_forbidden_pass(tree):
 
 def test_a_list_only_shrinks(tree):
     known = "tools/lint.d/language.allowed"
-    tree.write("docs/a.md", "amid\namid\n")
-    tree.write("docs/b.md", "nobody\n")
+    tree.write("docs/a.md", f"{DURING}\n{DURING}\n")
+    tree.write("docs/b.md", f"{NO_CLIENT}\n")
     status, out = tree.run("tools/check-language", "--list")
-    assert (status, out) == (0, "docs/a.md amid (2)\ndocs/b.md nobody\n")
+    assert (status, out) == (0, f"docs/a.md {DURING} (2)\ndocs/b.md {NO_CLIENT}\n")
     tree.write(known, out)
     tree.passes("language")
 
-    tree.write("docs/a.md", "amid\n\n\namid, amid\n")
+    tree.write("docs/a.md", f"{DURING}\n\n\n{DURING}, {DURING}\n")
     tree.fails("language", "docs/a.md:4: ", f"(3 here, {known} has 2)")
     status, _ = tree.run("tools/lint", "--shrink", "language")
     assert status == 1 and (tree.top / known).read_text() == out, "nothing was added"
 
     tree.write("docs/a.md", "during\namid\n")
-    tree.fails("language", f'{known}:1: write "docs/a.md amid"')
+    tree.fails("language", f'{known}:1: write "docs/a.md {DURING}"')
     tree.write("docs/b.md", "no client\n")
     tree.fails("language", f"{known}:2: remove this line")
     tree.passes("--shrink", "language")
-    assert (tree.top / known).read_text() == "docs/a.md amid\n"
+    assert (tree.top / known).read_text() == f"docs/a.md {DURING}\n"
     tree.passes("language")
 
-    tree.write(known, "docs/a.md amid\ndocs/a.md amid\n")
+    tree.write(known, f"docs/a.md {DURING}\ndocs/a.md {DURING}\n")
     tree.fails("language", f"{known}:2: ")
-    tree.write("docs/b.md", "nobody\n")
-    tree.write(known, "docs/b.md nobody\ndocs/a.md amid\n")
+    tree.write("docs/b.md", f"{NO_CLIENT}\n")
+    tree.write(known, f"docs/b.md {NO_CLIENT}\ndocs/a.md {DURING}\n")
     tree.fails("language", f"{known}:1: is not sorted")
     tree.passes("--shrink", "language")
     (tree.top / "docs/b.md").unlink()
-    tree.write(known, "docs/a.md amid\n")
+    tree.write(known, f"docs/a.md {DURING}\n")
     tree.write("tools/lint-base", tree.commit() + "\n")
-    tree.write("docs/c.md", "amid\n")
-    tree.write(known, "docs/a.md amid\ndocs/c.md amid\n")
+    tree.write("docs/c.md", f"{DURING}\n")
+    tree.write(known, f"docs/a.md {DURING}\ndocs/c.md {DURING}\n")
     tree.fails("language", f"{known}:1: the list has 2 violations, 1 at the commit in tools/lint-base: it may only shrink")
+
+
+def test_a_list_that_the_base_lacks_is_not_longer_than_what_the_base_needs(tree):
+    known = "tools/lint.d/language.allowed"
+    tree.write("docs/a.md", f"{DURING}\n")
+    tree.write("tools/lint-base", tree.commit() + "\n")
+    tree.write("docs/a.md", "during\n")
+    tree.write("docs/b.md", f"{DURING}\n")
+    tree.write(known, f"docs/b.md {DURING}\n")
+    tree.passes("language")
+    tree.write("docs/a.md", f"{DURING}\n")
+    tree.write(known, f"docs/a.md {DURING}\ndocs/b.md {DURING}\n")
+    for _ in range(2):  # the count is kept
+        tree.fails("language", f"{known}:1: the list has 2 violations, 1 at the commit in tools/lint-base: it may only shrink")
+    tree.write("tools/lint-base", "0" * 40 + "\n")
+    tree.passes("language")
 
 
 @pytest.mark.parametrize("rule, old, new, said", [
@@ -274,6 +299,32 @@ def test_tidy_checks_what_changed(tidied):
     assert which(tidied)[0] == [], "a new program is none, either"
 
 
+def test_tidy_finds_what_passed_in_another_checkout(tidied, tmp_path):
+    tidied.passes("tidy", "--all")
+    shutil.copytree(tidied.top, tmp_path / "second")
+    tidied.top = tmp_path / "second"
+    for database in tidied.top.glob("build/*/compile_commands.json"):
+        database.write_text(database.read_text().replace("tree with a blank", "second"))
+
+    def before(count, **env):
+        status, out = tidied.run("tools/check-tidy", "--all", **env)
+        assert (f"{count} of them passed before\n" if count else "4 files: as asked\n") in out and out.count("\n") == 1 + bool(count) + status, out
+        return status
+
+    assert before(4) == 0
+    assert before(0, ATOLL_NIGHTLY="1") == 0
+    tidied.write("src/base/two.h", "struct two {\n\tlong n;\n};\n")
+    assert before(1) == 0, "three include the header"
+    assert before(4) == 0
+    tidied.write(".clang-tidy", (ROOT / ".clang-tidy").read_text() + "# changed\n")
+    assert before(0) == 0
+    host = tidied.top / "build/host/compile_commands.json"
+    host.write_text(host.read_text().replace("-I../../src", "-I../../src -DX"))
+    assert before(0) == 0
+    tidied.write("src/base/c.c", FAULT)
+    assert [tidied.run("tools/check-tidy", "--all")[0] for _ in range(2)] == [1, 1], "a fault is found again"
+
+
 def test_tidy_checks_everything_where_it_cannot_tell(tidied, tmp_path):
     def everything(why, *options, **env):
         assert which(tidied, *options, **env) == (SOURCES, why)
@@ -309,5 +360,5 @@ def test_tidy_checks_everything_where_it_cannot_tell(tidied, tmp_path):
     everything(f"git does not know the commit {tidied.base} of tools/lint-base")
     shutil.rmtree(tidied.top / ".git")
     everything(f"git does not know the commit {tidied.base} of tools/lint-base")
-    tidied.write("docs/b.md", "amid\n")
+    tidied.write("docs/b.md", f"{DURING}\n")
     tidied.fails("language", "docs/b.md:1:")

@@ -6,8 +6,8 @@ import os
 from . import jobs as jobs_of
 
 # Seconds of all files of a suite together, as tests/run counts them with four workers on two cores.
-BUDGET = {"unit": 120, "integration": 1800, "security": 600, "compat": 300, "browser": 200, "sdk": 400, "mcp": 60, "wrangler": 500,
-          "docs": 300, "host": 300, "lint": 600, "fuzz": 300}
+BUDGET = {"unit": 200, "integration": 2850, "security": 410, "compat": 430, "browser": 590, "sdk": 1080, "mcp": 35, "wrangler": 300,
+          "docs": 140, "host": 300, "lint": 600, "fuzz": 300, "ratios": 20}
 SLOWER = 3  # times the recorded ratio are worth a line
 WAITS = 40  # of the longest waits are kept
 
@@ -53,6 +53,7 @@ def say(done, run):
     print(f"\n{run.wall / 60:.1f} minutes, {run.processor_seconds() / 60:.1f} minutes of processor time, {sum(run.daemons.values())} daemons started")
     if run.waits:
         print("the longest wait: {seconds} s for {what}, in {test}".format(**run.waits[0]))
+        print(f"waits of 2 s and more: {len(run.waits)} (build/durations.json has the longest)")
     for line in (*_over_budget(done), *_slower(run)):
         print(line)
     passed, failed, skipped = (sum(counts[i] for _, _, counts in done) for i in range(3))
