@@ -115,7 +115,9 @@ def test_exec(guest):
 
 
 def test_a_time_limit(guest):
-    out = guest.sh("(atoll exec hello --timeout 2s --json -- sleep 1000 || true) | jq -r .outcome; atoll exec hello --timeout 2s -- sleep 1000 2>/dev/null || echo $?")
+    out = guest.sh("""
+        (atoll exec hello --timeout 2s --json -- sleep 1000 || true) | jq -r .outcome
+        atoll exec hello --timeout 2s -- sleep 1000 2>/dev/null || echo $?""")
     assert out.split() == ["timeout", "124"]
 
 
