@@ -192,6 +192,8 @@ def test_a_box_that_dies_while_all_runs_is_reported(own_daemon, own_box):
     [agent] = agents(own_daemon)
     os.kill(agent, signal.SIGKILL)
     wait_for(lambda: own_daemon.inspect(own_box)["state"] == "stopped", "its end is noticed")
+    assert agents(own_daemon) == []
+    assert own_daemon.execute_alone(own_box, "echo again")["stdout"] == "again\n" and agents(own_daemon) not in ([], [agent])
 
 
 def test_a_thousand_first_requests_make_one_box(own_daemon, own_box):
