@@ -204,9 +204,11 @@ def test_waits_long():
         order.write("{name} ")
 """
 RATIOS = """
-import json, sys
+import json, os, sys
 with open(sys.argv[1], "w") as ratios:
     json.dump({"quick": 1.0, "slow": 3.5, "new": 9.0}, ratios)
+with open(os.environ["ATOLL_STARTS"], "a") as starts:
+    starts.write("tests/a.py\\n" * 60 + "tests/b.py\\n" * 31)
 print("3 passed, 0 failed")
 """
 
@@ -226,6 +228,7 @@ def test_the_end_of_a_run_names_what_grew(tmp_path):
     assert re.search(r"^over its budget: integration took \d+ s, 1 are meant", r.stdout, re.M), r.stdout
     assert "over its budget: ratios" not in r.stdout
     assert re.findall(r"^slower: .*", r.stdout, re.M) == ["slower: slow is 3.50 x, 1.10 x when tests/durations.json was recorded"]
+    assert "\ntoo many daemons: 91 started, 90 are meant; the most by tests/a.py 60, tests/b.py 31\n" in r.stdout, r.stdout
     assert "\nwaits of 2 s and more: 3 (" in r.stdout, r.stdout
     kept = json.loads((tmp_path / "build/durations.json").read_text())
     assert kept["ratios"]["slow"] == 3.5 and len(kept["waits"]) == 3 and kept["waits"][0]["what"] == "the clock"
