@@ -138,16 +138,16 @@ ci:
 	@.ci/run
 
 # An issue is closed with this passed and with tools/lint-base moved to the commit that passed: lint and fuzz of later runs skip what has
-# not changed since.
+# not changed since. Every step runs, also after one that failed.
 nightly: deps-test
 	@tools/deps lint bench
 	@$(MAKE) --no-print-directory build image
-	@tests/run --nightly every lint ratios
-	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
-	@$(MAKE) --no-print-directory asan
-	@$(MAKE) --no-print-directory soak
-	@$(MAKE) --no-print-directory bench
-	@echo "make nightly passed: write $$(git rev-parse HEAD) into tools/lint-base"
+	@failed=; step() { echo "nightly: $$*"; "$$@" || failed="$$failed $${*: -1},"; }; m="$(MAKE) --no-print-directory"; \
+	step tests/run --nightly every lint ratios; \
+	FUZZ_SECONDS=600 step $$m fuzz; \
+	step $$m asan; step $$m soak; step $$m bench; \
+	[ -z "$$failed" ] || { echo "make nightly failed:$${failed%,}"; exit 1; }; \
+	echo "make nightly passed: write $$(git rev-parse HEAD) into tools/lint-base"
 
 # The program generates its manual from the tables of its options.
 man: build

@@ -4,18 +4,15 @@ import contextlib
 import hashlib
 import hmac
 import os
-import random
 import signal
 import subprocess
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from atoll import box_path, seed, wait_for
-from test_restart import VICTIMS, start_counter, still_counts, ticks
+from atoll import box_path, wait_for
+from test_restart import start_counter, still_counts, ticks
 
-OWN_DAEMON = "it kills programs of the daemon"
+OWN_DAEMON = "it looks at the daemon's directory of backups"
 POOL = "backups are made of snapshots"
 
 MIB = 1 << 20
@@ -78,6 +75,22 @@ def tree(daemon, box, path="/root"):
 
 def objects(daemon):
     return Path(daemon.data) / "backups"
+
+
+def processes(daemon, name):
+    """Processes of this name below daemon and warden of this instance."""
+    family, found = [daemon.daemon_pid, daemon.warden_pid], []
+    while family:
+        pid = family.pop()
+        with contextlib.suppress(OSError):
+            family += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            if Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                found.append(pid)
+    return found
+
+
+def pool_names(daemon, name):
+    return [p.name for p in Path(f"/proc/{daemon.warden_pid}/root/pool/{name}").iterdir()]
 
 
 def test_a_backup_holds_everything_and_comes_back(daemon, box):
@@ -307,87 +320,6 @@ def test_a_schedule_makes_and_prunes_backups(daemon, box):
     assert own in listed(daemon, box) and len(left) <= 3
     restore(daemon, box, {"id": left[-1]})
     assert run(daemon, box, "cat /root/f") == "one\n"
-
-
-# ---- kills
-
-ROUNDS = int(os.environ.get("ATOLL_BACKUP_SOAK", "6"))  # make soak: 210
-
-
-def processes(daemon, name):
-    """Processes of this name below daemon and warden of this instance."""
-    family, found = [daemon.daemon_pid, daemon.warden_pid], []
-    while family:
-        pid = family.pop()
-        with contextlib.suppress(OSError):
-            family += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-            if Path(f"/proc/{pid}/comm").read_text().strip() == name:
-                found.append(pid)
-    return found
-
-
-def kill_one(daemon, name):
-    for pid in processes(daemon, name):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-KILLS = {**VICTIMS, "uploader": lambda d: kill_one(d, "atoll-backup"), "receiver": lambda d: kill_one(d, "atoll-receive"),
-         "storer": lambda d: kill_one(d, "atoll-storer")}
-
-
-def quietly(daemon, *request):
-    """The answer, or None when the daemon was killed under the request."""
-    with contextlib.suppress(OSError, ValueError):
-        return daemon.request(*request)
-    return None
-
-
-def pool_names(daemon, name):
-    return [p.name for p in Path(f"/proc/{daemon.warden_pid}/root/pool/{name}").iterdir()]
-
-
-@pytest.mark.limit(7200)
-@pytest.mark.parametrize("victim", sorted(KILLS))
-def test_kills_soak_leave_whole_backups_and_no_half(daemon, box, victim):
-    """Backups and restores while a program is killed at any moment: a box has its old or its restored files, what is listed
-    is whole, and nothing else is left."""
-    rng = random.Random(seed(sorted(KILLS).index(victim)))
-    sums = {}  # backup → the tree that it holds
-    # Files of the image would show its link counts, and another test may link to them.
-    run(daemon, box, "mkdir /root/d; dd if=/dev/urandom of=/root/d/big bs=1M count=24 status=none")
-
-    def under_fire(*request):
-        """The kill is this thread's: what it starts again ends with it."""
-        with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(quietly, daemon, *request)
-            time.sleep(rng.uniform(0, 0.5))  # no event: the kill comes at any moment
-            KILLS[victim](daemon)
-            daemon.await_warden()
-            return answer.result()
-
-    for turn in range(max(2, ROUNDS // len(KILLS))):
-        run(daemon, box, f"echo {turn} > /root/d/turn; dd if=/dev/urandom of=/root/d/part bs=1M count=4 status=none")
-        now = tree(daemon, box, "/root/d")
-        r = under_fire("POST", box_path(box, "/backups"), {})
-        if r and r.status == 201:
-            sums[r.json()["id"]] = now
-        for one in listed(daemon, box):  # one whose answer was lost
-            wait_for(lambda one=one: ask(daemon, "GET", f"/v1/backups/{one['id']}")["state"] != "making", "it has ended")
-            if ask(daemon, "GET", f"/v1/backups/{one['id']}")["state"] == "ready":
-                sums.setdefault(one["id"], now)
-        if not sums:
-            continue
-        which = rng.choice(sorted(sums))
-        r = under_fire("POST", box_path(box, "/restore"), {"backup": which})
-        then = tree(daemon, box, "/root/d")
-        assert then == sums[which] or (then == now and not (r and r.status == 200)), which
-
-    for one, then in sums.items():
-        restore(daemon, box, {"id": one})
-        assert tree(daemon, box, "/root/d") == then
-    daemon.destroy(box)
-    wait_for(lambda: pool_names(daemon, "snapshots") == [] and pool_names(daemon, "making") == [], "the pool holds no rest")
 
 
 # ---- the command line

@@ -155,9 +155,12 @@ def test_one_that_is_not_used_ends(daemon, box):
 
 
 def test_a_slot_takes_its_worker_along(daemon):
-    worker, slot = next(iter(warmed(daemon).items()))
+    before = warmed(daemon)
+    worker, slot = next(iter(before.items()))
     os.kill(slot, signal.SIGKILL)
     wait_for(lambda: not alive(worker), "the end of the worker")
+    assert all(alive(other) for other in before if other != worker)
+    assert worker not in warmed(daemon), "another slot is made, with a worker"
 
 
 def test_snapshots_and_forks(daemon, box):

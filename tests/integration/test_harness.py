@@ -204,9 +204,11 @@ def test_waits_long():
         order.write("{name} ")
 """
 RATIOS = """
-import json, sys
+import json, os, sys
 with open(sys.argv[1], "w") as ratios:
     json.dump({"quick": 1.0, "slow": 3.5, "new": 9.0}, ratios)
+with open(os.environ["ATOLL_STARTS"], "a") as starts:
+    starts.write("tests/a.py\\n" * 60 + "tests/b.py\\n" * 31)
 print("3 passed, 0 failed")
 """
 
@@ -226,6 +228,7 @@ def test_the_end_of_a_run_names_what_grew(tmp_path):
     assert re.search(r"^over its budget: integration took \d+ s, 1 are meant", r.stdout, re.M), r.stdout
     assert "over its budget: ratios" not in r.stdout
     assert re.findall(r"^slower: .*", r.stdout, re.M) == ["slower: slow is 3.50 x, 1.10 x when tests/durations.json was recorded"]
+    assert "\ntoo many daemons: 91 started, 90 are meant; the most by tests/a.py 60, tests/b.py 31\n" in r.stdout, r.stdout
     assert "\nwaits of 2 s and more: 3 (" in r.stdout, r.stdout
     kept = json.loads((tmp_path / "build/durations.json").read_text())
     assert kept["ratios"]["slow"] == 3.5 and len(kept["waits"]) == 3 and kept["waits"][0]["what"] == "the clock"
@@ -289,6 +292,49 @@ def test_a_run_that_is_ended_leaves_nothing(tmp_path, signo):
         assert run.wait(60) == {signal.SIGTERM: 143, signal.SIGKILL: -9, "ctrl-c": 130}[signo]
     if signo != signal.SIGKILL:
         assert not list((tmp_path / "t").iterdir())
+
+
+NOTING = """#!/bin/bash
+echo "$(basename "$0") ${*: -1}" >>"$STEPS"
+[[ " $FAILING " != *" ${*: -1} "* ]]
+"""
+
+
+@pytest.mark.parametrize("failing, end", [("ratios asan", "make nightly failed: ratios, asan"), ("", "make nightly passed: write ")])
+def test_nightly_runs_every_step(tmp_path, failing, end):
+    """Also after one that failed. The steps themselves only note that they ran."""
+    for name in ("tools/deps", "tests/run", "make"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(NOTING)
+        path.chmod(0o755)
+    shutil.copy(TESTS_DIR.parent / "Makefile", tmp_path)
+    env = {**os.environ, "STEPS": str(tmp_path / "steps"), "FAILING": failing}
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+        env.pop(name, None)
+    r = subprocess.run(["make", "nightly", f"MAKE={tmp_path}/make"], cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                       text=True, check=False, timeout=60)
+    steps = (tmp_path / "steps").read_text().splitlines()
+    assert steps[-6:] == ["make image", "run ratios", "make fuzz", "make asan", "make soak", "make bench"], r.stdout
+    assert (r.returncode != 0) == bool(failing) and f"\n{end}" in r.stdout, r.stdout
+
+
+SUITE = """#!/bin/bash
+[ "$1" != unit ] || { echo '3 passed, 1 failed, 1 skipped'; exit 1; }
+[ -z "$REPORT" ] || echo "$REPORT" >"${ASAN_OPTIONS#log_path=}.1"
+echo '5 passed, 0 failed, 0 skipped'
+"""
+
+
+def test_asan_ends_in_a_line_of_counts(tmp_path):
+    """A report of a sanitizer is a failure of its own."""
+    for name, text in (("tests/run", SUITE), ("tools/asan", (TESTS_DIR.parent / "tools/asan").read_text())):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    for report, last in (("", "8 passed, 1 failed, 1 skipped"), ("x.c:1: runtime error: shift", "8 passed, 2 failed, 1 skipped")):
+        r = subprocess.run(["tools/asan"], cwd=tmp_path, env={**os.environ, "REPORT": report}, capture_output=True, text=True, check=False, timeout=60)
+        assert r.returncode == 1 and r.stdout.splitlines()[-1] == last and report in r.stdout, r.stdout + r.stderr
 
 
 class Breaking(http.server.BaseHTTPRequestHandler):

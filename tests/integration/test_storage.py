@@ -9,6 +9,7 @@ from pathlib import Path
 
 import imagelib
 import pytest
+import shared
 from atoll import BIN, Instance, box_path, wait_for
 from test_restart import VICTIMS, start_counter, still_counts, ticks
 
@@ -374,30 +375,40 @@ def test_a_sandbox_at_its_limit_starts_again(daemon, box, way):
 
 # ---- the pool itself
 
-def test_a_full_pool_hurts_boxes_only():
-    with Instance({"ATOLL_POOL_SIZE": "300M", "ATOLL_ZYGOTE": "off"}) as small:
-        r = fill(small, "a", "/root/big", 400)
+@pytest.fixture(scope="module")
+def small_pool():
+    with Instance({"ATOLL_POOL_SIZE": "300M", "ATOLL_ZYGOTE": "off"}) as instance:
+        yield instance
+
+
+@pytest.fixture
+def small(small_pool):
+    yield small_pool
+    shared.reset(small_pool, [])
+
+
+def test_a_full_pool_hurts_boxes_only(small):
+    r = fill(small, "a", "/root/big", 400)
+    assert r["exitCode"] != 0 and "No space left" in r["stderr"], r
+    assert small.request("GET", "/v1/health").json()["status"] == "ok"
+    assert small.request("PUT", box_path("a"), {"labels": {"still": "there"}}).status == 200
+    # What was written last may still be on its way to the disk.
+    wait_for(lambda: small.request("PUT", box_path(f"b{time.monotonic_ns()}")).status >= 400, "a new sandbox is refused")
+    for n in range(40):
+        refused = small.request("PUT", box_path(f"b{n}"))
+        assert refused.status >= 400 and refused.json()["code"] == "NO_SPACE" and "pool is full" in refused.json()["message"], refused
+    # The space of deleted files comes back with a commit: the next create waits for it.
+    small.execute("a", "rm /root/big; true")
+    assert small.execute("c", "echo hi")["stdout"] == "hi\n"
+
+
+def test_a_sandbox_that_is_destroyed_in_a_full_pool_leaves_nothing(small):
+    for n in range(3):
+        r = fill(small, "a", f"/root/big{n}", 400)
         assert r["exitCode"] != 0 and "No space left" in r["stderr"], r
-        assert small.request("GET", "/v1/health").json()["status"] == "ok"
-        assert small.request("PUT", box_path("a"), {"labels": {"still": "there"}}).status == 200
-        # What was written last may still be on its way to the disk.
-        wait_for(lambda: small.request("PUT", box_path(f"b{time.monotonic_ns()}")).status >= 400, "a new sandbox is refused")
-        for n in range(40):
-            refused = small.request("PUT", box_path(f"b{n}"))
-            assert refused.status >= 400 and refused.json()["code"] == "NO_SPACE" and "pool is full" in refused.json()["message"], refused
-        # The space of deleted files comes back with a commit: the next create waits for it.
-        small.execute("a", "rm /root/big; true")
-        assert small.execute("c", "echo hi")["stdout"] == "hi\n"
-
-
-def test_a_sandbox_that_is_destroyed_in_a_full_pool_leaves_nothing():
-    with Instance({"ATOLL_POOL_SIZE": "300M", "ATOLL_ZYGOTE": "off"}) as small:
-        for n in range(3):
-            r = fill(small, "a", f"/root/big{n}", 400)
-            assert r["exitCode"] != 0 and "No space left" in r["stderr"], r
-            assert small.request("DELETE", box_path("a")).status == 204
-            assert small.execute("a", "ls /root")["stdout"] == ""
-        assert not small.logged("files of a destroyed sandbox are left")
+        assert small.request("DELETE", box_path("a")).status == 204
+        assert small.execute("a", "ls /root")["stdout"] == ""
+    assert not small.logged("files of a destroyed sandbox are left")
 
 
 def test_plain_directories_stay_as_a_fallback():

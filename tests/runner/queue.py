@@ -141,7 +141,7 @@ class Run:
         self.running = {}  # worker -> Running
         self.done = []  # (job, seconds, counts)
         self.signals = []
-        self.daemons = {}  # {file: how many it started}
+        self.daemons = collections.Counter()  # {file: how many it started}
         self.wall, self.ratios = 0.0, {}
         self.waits = []  # what _note_wait of tests/lib/atoll.py wrote, the longest first
         self.began_at = time.monotonic()

@@ -10,6 +10,7 @@ BUDGET = {"unit": 200, "integration": 2850, "security": 410, "compat": 430, "bro
           "docs": 140, "host": 300, "lint": 600, "fuzz": 300, "ratios": 20}
 SLOWER = 3  # times the recorded ratio are worth a line
 WAITS = 40  # of the longest waits are kept
+DAEMONS = 90  # are started by a run of every suite at most
 
 
 def _write(path, content):
@@ -48,13 +49,20 @@ def _slower(run):
             yield f"slower: {row} is {ratio:.2f} x, {recorded[row]:.2f} x when tests/durations.json was recorded"
 
 
+def _many_daemons(run):
+    count = sum(run.daemons.values())
+    if count > DAEMONS:
+        most = ", ".join(f"{file} {n}" for file, n in run.daemons.most_common(5))
+        yield f"too many daemons: {count} started, {DAEMONS} are meant; the most by {most}"
+
+
 def say(done, run):
     """Prints the last lines and returns the exit code."""
     print(f"\n{run.wall / 60:.1f} minutes, {run.processor_seconds() / 60:.1f} minutes of processor time, {sum(run.daemons.values())} daemons started")
     if run.waits:
         print("the longest wait: {seconds} s for {what}, in {test}".format(**run.waits[0]))
         print(f"waits of 2 s and more: {len(run.waits)} (build/durations.json has the longest)")
-    for line in (*_over_budget(done), *_slower(run)):
+    for line in (*_over_budget(done), *_slower(run), *_many_daemons(run)):
         print(line)
     passed, failed, skipped = (sum(counts[i] for _, _, counts in done) for i in range(3))
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
