@@ -24,6 +24,7 @@ struct port_wish {
 
 static const struct port_wish *wish_of(const struct daemon_request *r)
 {
+	INVARIANT(r->extra);
 	return r->extra;
 }
 

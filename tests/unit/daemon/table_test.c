@@ -79,32 +79,43 @@ TEST(the_list_is_sorted)
 	CHECK_CSTR(rest[0]->id, "b");
 }
 
+enum { COUNT = 500 };
+
+static void check_id(const struct sandbox *s, size_t number)
+{
+	char want[16];
+	snprintf(want, sizeof want, "b%03zu", number);
+	CHECK_CSTR(s->id, want);
+}
+
+/* Takes all pages of this length: what is picked is every other id, in order. Returns how many there were. */
+static size_t read_pages(struct daemon *d, size_t limit)
+{
+	char after[BOX_ID_MAX + 1] = "";
+	size_t n, seen = 0;
+	do {
+		const struct sandbox_page page = {.after = after, .limit = limit, .pick = has_even_digit};
+		auto_free struct sandbox **v = sandbox_page(d, &page, &n);
+		for (size_t j = 0; j < n; j++)
+			check_id(v[j], 2 * seen++);
+		if (n)
+			snprintf(after, sizeof after, "%s", v[n - 1]->id);
+	} while (n == limit);
+	return seen;
+}
+
 /* All pages of any length together are the sorted list of what is picked. */
 TEST(pages_of_any_length_make_the_list)
 {
 	struct daemon *d = daemon_of_its_own();
-	char id[16], want[16];
-	enum { COUNT = 500 };
+	char id[16];
 	for (unsigned i = 0; i < COUNT; i++) {
 		snprintf(id, sizeof id, "b%03u", i * 7919 % COUNT);
 		sandbox_add(d, id, SB_STOPPED, NULL);
 	}
 	static const size_t limits[] = {1, 2, 3, 7, 64, 249, 250, 251, COUNT, COUNT + 1};
-	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
-		char after[BOX_ID_MAX + 1] = "";
-		size_t n, seen = 0;
-		do {
-			const struct sandbox_page page = {.after = after, .limit = limits[i], .pick = has_even_digit};
-			auto_free struct sandbox **v = sandbox_page(d, &page, &n);
-			for (size_t j = 0; j < n; j++) {
-				snprintf(want, sizeof want, "b%03zu", 2 * seen++);
-				CHECK_CSTR(v[j]->id, want);
-			}
-			if (n)
-				snprintf(after, sizeof after, "%s", v[n - 1]->id);
-		} while (n == limits[i]);
-		CHECK_INT(seen, COUNT / 2);
-	}
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++)
+		CHECK_INT(read_pages(d, limits[i]), COUNT / 2);
 }
 
 static bool next_user(void *arg, const struct sandbox *s)
