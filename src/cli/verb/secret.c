@@ -182,7 +182,7 @@ static int list(struct cli *c, struct err *e)
 		return -1;
 	const struct json *secrets = json_get(json_root(d), "secrets");
 	if (!c->json)
-		listing_print(&listing, secrets);
+		listing_print(&listing, json_root(d));
 	warn_anywhere(secrets);
 	return 0;
 }

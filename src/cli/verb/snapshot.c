@@ -124,9 +124,8 @@ int verb_snapshots(struct cli *c, int argc, char **argv)
 	if (k.a.n > 2)
 		return delete_snapshots(&k);
 	code = call_ask(&k, "GET", "/snapshots", STR(""));
-	const struct json *list = code ? NULL : json_get(json_root(k.answer), "snapshots");
-	if (!c->json && list)
-		listing_print(&listing, list);
+	if (!c->json && !code)
+		listing_print(&listing, json_root(k.answer));
 	return code;
 }
 
