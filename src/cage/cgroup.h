@@ -33,6 +33,8 @@ enum { CGROUP_LEAVES = 2 };
 
 struct cgroups {
 	int v2;				   /* our directory in the unified hierarchy */
+	int unit;			   /* of the systemd service that we run in, with v2 alone; else -1 */
+	bool in_service;		   /* we run in one, with v2 alone */
 	int roots[1 + CGROUP_CONTROLLERS]; /* of the hierarchies: v2, then as v1 */
 	int v1[CGROUP_CONTROLLERS];	   /* our directory in the controller's v1 hierarchy; -1: v2 has it */
 	int private_mount; /* a hierarchy with favordynmods that we mounted; -1: not needed or not possible */
@@ -52,9 +54,13 @@ void cgroup_retire(const struct cgroups *c);
  * one box when others want it. The file that takes a process in, for writing, or -1 and errno. */
 int cgroup_open_background(const struct cgroups *c);
 /* The group beside those of boxes for a program that holds their connections, CGROUP_GATE or CGROUP_DAEMON: in memory
- * and cpu. It gets as much processor time as a hundred boxes, and on v2, which counts sockets as memory, it is slowed
+ * and cpu. In a systemd service with v2 it is in that service, so that the journal knows whose lines the program writes;
+ * 0 files when the service has no say over its own groups (Delegate=). It gets as much processor time as a hundred boxes, and on v2, which counts sockets as memory, it is slowed
  * down from a share of the machine's memory on. The files that take a process in, for writing, or -1 and errno. */
 int cgroup_open_program(const struct cgroups *c, const char *name, int ret[CGROUP_LEAVES]);
+/* Finds the service that we run in and moves its processes into a group of their own, as v2 wants it of a group that
+ * has groups in it. */
+void cgroup_open_unit(struct cgroups *c);
 /* Removes the groups beside those of boxes, where no process is in them. */
 void cgroup_remove_beside(const struct cgroups *c);
 /* Does any process live in the directory of that name beside ours? */

@@ -197,7 +197,7 @@ static void favor_dynmods(struct cgroups *c, const struct found *f)
 
 int cgroup_open(struct cgroups *c, const char *name, struct err *e)
 {
-	*c = (struct cgroups){.v2 = -1, .roots = {-1, -1, -1, -1}, .v1 = {-1, -1, -1}, .private_mount = -1};
+	*c = (struct cgroups){.v2 = -1, .unit = -1, .roots = {-1, -1, -1, -1}, .v1 = {-1, -1, -1}, .private_mount = -1};
 	snprintf(c->name, sizeof c->name, "%s", name);
 	auto_buf struct buf text = {.max = MOUNTINFO_MAX};
 	int r = fd_read_file(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &text);
@@ -212,12 +212,14 @@ int cgroup_open(struct cgroups *c, const char *name, struct err *e)
 	}
 	favor_dynmods(c, &f);
 	c->version = !f.any_v1 ? 2 : f.v2.n ? 12 : 1;
+	cgroup_open_unit(c);
 	return 0;
 }
 
 void cgroup_close(struct cgroups *c)
 {
 	fd_close(&c->v2);
+	fd_close(&c->unit);
 	fd_close(&c->private_mount);
 	for (int i = 0; i < CGROUP_CONTROLLERS; i++)
 		fd_close(&c->v1[i]);

@@ -99,7 +99,7 @@ static int locks_start(struct lock_watch *l, struct err *e)
 void locks_box_started(struct warden *w, const struct slot *s)
 {
 	struct locks_table *t = w->locks.table;
-	for (size_t i = 0; i < ARRAY_LEN(t->boxes); i++) {
+	for (size_t i = 0; t && i < ARRAY_LEN(t->boxes); i++) {
 		struct locks_box *b = &t->boxes[i];
 		if (atomic_load(&b->serial))
 			continue;
@@ -114,7 +114,7 @@ void locks_box_started(struct warden *w, const struct slot *s)
 void locks_box_ended(struct warden *w, const struct slot *s)
 {
 	struct locks_table *t = w->locks.table;
-	for (size_t i = 0; i < ARRAY_LEN(t->boxes); i++)
+	for (size_t i = 0; t && i < ARRAY_LEN(t->boxes); i++)
 		if (t->boxes[i].slot == s->number)
 			atomic_store(&t->boxes[i].serial, 0);
 }

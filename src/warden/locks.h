@@ -29,6 +29,6 @@ struct lock_watch {
 /* Starts the process, with the boxes that run already; when it ends it is started again. */
 int locks_watch(struct warden *w, struct err *e);
 
-/* A box has started in this slot; the first process of a slot has ended. */
+/* A box has started in this slot; the first process of a slot has ended. Nothing happens without the process. */
 void locks_box_started(struct warden *w, const struct slot *s);
 void locks_box_ended(struct warden *w, const struct slot *s);

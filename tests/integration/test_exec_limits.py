@@ -1,6 +1,5 @@
 """Commands in a box that is at its limits: what can still be answered is, and what cannot is said."""
 
-import json
 import time
 from pathlib import Path
 
@@ -116,17 +115,6 @@ def left(daemon, box):
     return reply.json().get("stdout")
 
 
-def test_a_fork_bomb_in_a_context_ends_with_its_time_limit(daemon, box):
-    """Code is interrupted first, and its worker killed two seconds later."""
-    daemon.request("PUT", box_path(box), {"limits": SMALL})
-    api = Api(daemon, box)
-    reply = api.call("/api/execute/code", {"code": SPLIT, "language": "python", "timeout_ms": 3000})
-    end = json.loads(reply.body.decode().strip().rsplit("data: ", 1)[1])
-    assert end["outcome"] == "timeout" and "after 3000 ms" in end["evalue"], end
-    # The agent, the shell that looks, cat and wc.
-    wait_for(lambda: daemon.execute_alone(box, "cat /proc/[0-9]*/stat 2>/dev/null | wc -l")["stdout"] == "4\n", "no other process is left")
-
-
 FILLS = {
     "memory": "x = bytearray(400 << 20)",
     "forks": "x = bytearray(4 << 20)\nimport os\nfor i in range(40): os.fork()",
@@ -151,7 +139,7 @@ def test_a_box_without_memory_is_still_heard(daemon, way):
     assert reply.status == 200 and reply.json()["outcome"] in ("oom", "exited"), reply
     if way == "shm":  # what holds the memory is a file: commands are killed, and the agent can delete it
         api.ok("/api/delete", path="/dev/shm/full")
-    wait_for(lambda: api.call("/api/execute", {"command": "echo on", **ALONE}).json()["stdout"] == "on\n", "a command runs")
+    wait_for(lambda: api.call("/api/execute", {"command": "echo on", **ALONE}).json().get("stdout") == "on\n", "a command runs")
     assert sorted(leaks.agents(daemon.cgroup)) == agents, "the same agent"
     daemon.destroy(box)
 

@@ -56,13 +56,11 @@ static int pipes_open(struct cmd_pipes *p, bool input)
 	return 0;
 }
 
-/* One kill might leave a process of a tree that forks as fast as it can: the ending looks until none is left. */
 static void cmd_on_limit(struct loop_timer *t)
 {
 	struct cmd *c = container_of(t, struct cmd, limit);
-	const struct ending_spec spec = {.leader = c->pid, .sig = SIGKILL};
 	c->timed_out = true;
-	ending_begin(c->loop, &spec);
+	cmd_kill(c);
 }
 
 static void on_bytes(struct output *o, int stream, struct str bytes)

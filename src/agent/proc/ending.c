@@ -16,27 +16,18 @@ struct ending {
 	struct loop_task free_task;
 };
 
-/* SIGSTOP and SIGKILL go out again until a look finds no new process. Any other signal goes once: what the tree starts
- * behind it is its own clean-up (a trap that runs rm), and has the grace for it. */
+/* SIGKILL goes out again until a look finds no new process. Any other signal goes once: what the tree starts behind it
+ * is its own clean-up (a trap that runs rm), and has the grace for it. */
 static void send(struct ending *e, int sig)
 {
 	auto_procs struct proclist done = {0};
-	int looks = sig == SIGKILL || sig == SIGSTOP ? PROCESS_KILL_LOOKS : 1;
+	int looks = sig == SIGKILL ? PROCESS_KILL_LOOKS : 1;
 	for (int i = 0, hit = 1; i < looks && hit; i++) {
 		auto_procs struct proclist look = {0};
 		if (proclist_read(&look) < 0)
 			return;
 		hit = proctree_signal(&look, e->leader, sig, &e->tree, &done);
 	}
-}
-
-/* A child of a process that is killed has another parent at once. In a session of its own it would belong to no tree any
- * more: stop the tree first, and kill it when it grows no more. */
-static void signal_tree(struct ending *e, int sig)
-{
-	if (sig == SIGKILL)
-		send(e, SIGSTOP);
-	send(e, sig);
 }
 
 static void free_ending(struct loop_task *t)
@@ -56,7 +47,7 @@ static void step(struct loop_timer *t)
 		return;
 	}
 	if (clock_ms() >= e->kill_at)
-		signal_tree(e, SIGKILL);
+		send(e, SIGKILL);
 	loop_timer_set(e->loop, &e->timer, ENDING_POLL, step);
 }
 
@@ -72,7 +63,7 @@ struct ending *ending_begin(struct loop *l, const struct ending_spec *spec)
 	e->kill_at = e->began + spec->grace_ms;
 	for (size_t i = 0; i < e->tree.n; i++)
 		e->tree.v[i].member = false;
-	signal_tree(e, spec->sig);
+	send(e, spec->sig);
 	loop_timer_set(l, &e->timer, ENDING_POLL, step);
 	return e;
 }

@@ -239,20 +239,17 @@ static int kill_round(keep_fn select, pid_t leader, int sig, const struct procli
 	if (spare)
 		proclist_spare(&l, spare, leader);
 	proclist_drop(&l, done);
-	for (size_t i = l.n; i-- > 0;) { /* the youngest first: parents hold a tree together */
+	for (size_t i = 0; i < l.n; i++) {
 		hit += kill(l.v[i].pid, sig) == 0;
 		add(done, &l.v[i]);
 	}
 	return hit;
 }
 
-/* A process that is forked between the look and the signal is found by the next look. SIGKILL would make orphans of
- * these, and those with a session of their own would be lost: the tree is stopped first. */
+/* A process that is forked between the look and the signal is found by the next look. */
 static int kill_rounds(keep_fn select, pid_t leader, int sig, const struct proclist *spare)
 {
 	auto_procs struct proclist done = {0};
-	if (sig == SIGKILL)
-		kill_rounds(select, leader, SIGSTOP, spare);
 	int total = 0;
 	for (int i = 0, hit = 1; i < KILL_ROUNDS && hit; i++)
 		total += hit = kill_round(select, leader, sig, spare, &done);

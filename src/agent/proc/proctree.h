@@ -55,8 +55,7 @@ void proclist_drop(struct proclist *l, const struct proclist *old);
 void proclist_spare(struct proclist *l, const struct proclist *old, pid_t leader);
 
 /* Sends `sig` once to each process of the tree of `leader`, and looks again until no new process turns up: a tree that
- * forks meanwhile does not escape. Before SIGKILL all get SIGSTOP in this way. Returns how many processes got the
- * signal. */
+ * forks meanwhile does not escape. Returns how many processes got the signal. */
 int proctree_kill(pid_t leader, int sig);
 /* One round of proctree_kill, for callers that signal many leaders at once. `all` is a fresh list. Finds the tree of
  * `leader` (0: none) and of every process in `known`, and adds it to `known`, which forgets those that are gone. Sends

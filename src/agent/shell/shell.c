@@ -124,7 +124,6 @@ static void shell_on_exit(struct child *c, int wstatus)
 
 void shell_kill(struct shell *s)
 {
-	kill(s->pid, SIGSTOP);
 	proctree_kill_below(s->pid, SIGKILL, &s->fg.spare);
 	kill(s->pid, SIGKILL);
 }

@@ -208,11 +208,9 @@ static void abort_round(struct loop_timer *t)
 		loop_timer_set(s->loop, &s->limit, SHELL_SYNC_AGAIN, send_sync);
 		return;
 	}
-	/* It must not see that its jobs are stopped for a moment before they are killed (proctree.h). */
-	kill(s->pid, SIGSTOP);
-	proctree_kill_session(s->pid, SIGKILL, &s->fg.spare);
 	kill(s->pid, SIGINT);
 	kill(s->pid, SIGCONT);
+	proctree_kill_session(s->pid, SIGKILL, &s->fg.spare);
 	loop_timer_set(s->loop, &s->limit, SHELL_ABORT_AGAIN, abort_round);
 }
 

@@ -91,7 +91,8 @@ static bool send_all(int fd, struct str s)
 	return true;
 }
 
-/* One request; the daemon closes behind its answer. The status, or -1 after a message. */
+/* One request. By HTTP/1.0 the answer ends with the connection and has no chunks; an answer that was cut off is no JSON.
+ * The status, or -1 after a message. */
 static int ask(const char *method, const char *target, struct str body, struct buf *ret)
 {
 	auto_buf struct buf out = {0}, in = {.max = ANSWER_MAX};
@@ -100,8 +101,7 @@ static int ask(const char *method, const char *target, struct str body, struct b
 	int fd = connect_daemon(), status = 0;
 	if (fd < 0)
 		return -1;
-	buf_printf(&out, "%s %s HTTP/1.1\r\nHost: docker\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n", method,
-		target, body.n);
+	buf_printf(&out, "%s %s HTTP/1.0\r\nHost: docker\r\nContent-Length: %zu\r\n\r\n", method, target, body.n);
 	buf_add_str(&out, body);
 	if (send_all(fd, buf_str(&out)))
 		while ((n = read(fd, chunk, sizeof chunk)) > 0 || (n < 0 && errno == EINTR))

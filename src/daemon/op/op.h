@@ -16,18 +16,22 @@
 #include "daemon/admit/caller.h"
 #include "daemon/core/sandbox.h"
 #include "daemon/limits.h"
+#include "store/limits.h"
 
 struct operation;
 struct snapshot;
 struct backup;
 struct tunnel;
 struct tunnel_wish;
+struct port;
 
 struct op_result {
 	const struct err *err;	 /* NULL: it is done */
 	bool made;		 /* what it names was not there before */
 	struct sandbox *sandbox; /* of this one; NULL after a destroy. Only for the call */
 	const struct tunnel *tunnel;
+	const struct port *port;
+	const struct snapshot *snapshot;
 	struct sandbox *const *forks;
 	size_t forks_n;
 };
@@ -121,3 +125,21 @@ struct operation *op_approve(
 /* The result has the tunnel. */
 struct operation *op_tunnel_open(const struct op_call *call, const struct tunnel_wish *wish);
 struct operation *op_tunnel_close(const struct op_call *call, uint16_t port);
+
+/* ---- expose.c ---- */
+
+struct op_port_wish {
+	uint16_t port;
+	char token[PORT_TOKEN_MAX + 1]; /* "": any */
+	char name[PORT_NAME_MAX + 1];	/* "": none */
+};
+/* The result has the port. */
+struct operation *op_expose(const struct op_call *call, const struct op_port_wish *wish);
+struct operation *op_unexpose(const struct op_call *call, uint16_t port);
+
+/* ---- snapshot.c ---- */
+
+/* `name` may be "". The result has the snapshot. */
+struct operation *op_snapshot(const struct op_call *call, const char *name);
+/* By id or name. */
+struct operation *op_snapshot_drop(const struct op_call *call, struct str id);

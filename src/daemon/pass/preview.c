@@ -84,6 +84,16 @@ static struct port *tunnel_port(struct daemon *d, struct str label, struct sandb
 	return t->port;
 }
 
+static void preview_cut(struct port *p)
+{
+	list_each(it, &p->previews)
+	{
+		struct preview *v = list_entry(it, struct preview, node);
+		if (p->gone || strcmp(v->token, p->token) != 0)
+			port_forward_abort(v->request);
+	}
+}
+
 static void preview_remember(struct daemon_request *r, struct preview *v, struct sandbox *s, struct port *p)
 {
 	const struct http_request *q = http_request(r->x);
@@ -95,6 +105,7 @@ static void preview_remember(struct daemon_request *r, struct preview *v, struct
 	v->request = r;
 	memcpy(v->token, p->token, sizeof v->token);
 	list_push(&p->previews, &v->node);
+	p->cut = preview_cut;
 	preview_memory_begin(s, r);
 	v->entry.at_ms = clock_wall_ms();
 	v->entry.query = q->query.p != NULL;
@@ -161,16 +172,6 @@ void preview_each(struct sandbox *s, void (*each)(void *arg, struct daemon_reque
 	{
 		const struct port *p = list_entry(it, struct port, node);
 		list_each(at, &p->previews) each(arg, list_entry(at, struct preview, node)->request);
-	}
-}
-
-void preview_cut(struct port *p)
-{
-	list_each(it, &p->previews)
-	{
-		struct preview *v = list_entry(it, struct preview, node);
-		if (p->gone || strcmp(v->token, p->token) != 0)
-			port_forward_abort(v->request);
 	}
 }
 

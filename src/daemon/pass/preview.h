@@ -22,10 +22,6 @@ struct preview_name {
  */
 bool preview_parse(struct str label, struct preview_name *ret);
 
-/* Ends the requests that have lost access, at once: all of them if the port is gone, those of the old URL if the token
- * has changed. Clients of downloads, event streams and WebSockets are cut off too. */
-void preview_cut(struct port *p);
-
 /* The requests to previews of the sandbox that are under way. */
 void preview_each(struct sandbox *s, void (*each)(void *arg, struct daemon_request *r), void *arg);
 

@@ -150,6 +150,12 @@ void port_unref(struct port *p)
 	free(p);
 }
 
+void port_cut(struct port *p)
+{
+	if (p->cut)
+		p->cut(p);
+}
+
 void port_remove(struct sandbox *s, struct port *p)
 {
 	INVARIANT(!p->gone);

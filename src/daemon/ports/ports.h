@@ -46,7 +46,8 @@ struct port {
 	char token[PORT_TOKEN_MAX + 1];
 	char name[PORT_NAME_MAX + 1]; /* or "" */
 
-	struct list previews; /* the requests under way through its URL (preview.c) */
+	struct list previews;	     /* the requests under way through its URL (pass/preview.c) */
+	void (*cut)(struct port *p); /* set by who adds to them: port_cut */
 	struct port_stats stats;
 	struct port_entry *log; /* NULL before the first request */
 	size_t log_cap, log_n, log_next;
@@ -68,7 +69,9 @@ struct port *port_find_token(struct sandbox *s, const char *token);
 struct port *port_add(struct sandbox *s, uint16_t number, const char *token, const char *name, struct err *e);
 /* One that is not among the exposed ones: a tunnel's. */
 struct port *port_alone(uint16_t number);
-/* Takes it out. Requests that are under way go on unless preview_cut ends them. */
+/* Ends the requests under way that came with another token than the port has, or all when it is gone. */
+void port_cut(struct port *p);
+/* Takes it out. Requests that are under way go on unless port_cut ends them. */
 void port_remove(struct sandbox *s, struct port *p);
 void port_ref(struct port *p);
 void port_unref(struct port *p);

@@ -1,10 +1,10 @@
 #include "daemon/ports/tunnels.h"
+#include "daemon/pass/preview.h"
 
 #include <ctype.h>
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "daemon/pass/preview.h"
 #include "daemon/ports/cloudflared.h"
 #include "store/item.h"
 
@@ -198,7 +198,7 @@ static void tunnel_remove(struct tunnel *t, const struct err *why)
 	t->port->gone = true;
 	s->daemon->metrics.ports_counted -= t->port->counted;
 	t->port->counted = false;
-	preview_cut(t->port);
+	port_cut(t->port);
 	port_unref(t->port);
 	if (t->cloudflared)
 		cloudflared_end(t->cloudflared);

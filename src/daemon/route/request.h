@@ -90,7 +90,5 @@ void tokens_api_watch(struct daemon *d);
 /* ?follow=1, and what an event stream needs to know of the request. */
 bool daemon_request_follows(struct daemon_request *r);
 struct follow daemon_request_follow(struct daemon_request *r);
-/* The snapshot of the sandbox with this id or name. NULL: there is none, and the request has been answered. */
-struct snapshot *daemon_request_snapshot(struct daemon_request *r, struct str text);
 /* The server's on_request; arg: the daemon. */
 void daemon_request_begin(struct http_exchange *x, void *arg);

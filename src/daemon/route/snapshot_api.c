@@ -15,14 +15,13 @@ static void answer_snapshot(struct daemon_request *r, int status, const struct s
 
 /* ---- make and list ---- */
 
-static void on_taken(void *arg, struct snapshot *s, const struct err *e)
+static void on_taken(void *arg, const struct op_result *result)
 {
-	struct daemon_request *r = arg;
-	if (r->x && e)
-		daemon_request_error(r, e);
-	else if (r->x)
-		answer_snapshot(r, 201, s);
-	daemon_request_release(r);
+	struct daemon_request *r = daemon_request_done(arg);
+	if (result->err)
+		daemon_request_error(r, result->err);
+	else
+		answer_snapshot(r, 201, result->snapshot);
 }
 
 static int read_name(struct str body, char ret[SNAPSHOT_LABEL_MAX + 1], struct err *e)
@@ -51,20 +50,12 @@ void handle_snapshot_take(struct daemon_request *r)
 {
 	char name[SNAPSHOT_LABEL_MAX + 1];
 	struct err e;
-	size_t n;
-	struct sandbox *s = daemon_request_find(r);
-	if (!s || daemon_request_warden_is_away(r))
+	if (!daemon_request_find(r))
 		return;
 	if (read_name(r->body, name, &e) < 0)
 		return daemon_request_error(r, &e);
-	free(snapshots_of(r->daemon, s->id, &n));
-	if (n >= SNAPSHOTS_MAX) {
-		err_set(&e, ERRC_LIMIT_REACHED, "sandbox '%s' has %d snapshots, more are not kept; delete some", s->id,
-			SNAPSHOTS_MAX);
-		return daemon_request_error(r, &e);
-	}
-	daemon_request_hold(r);
-	snapshot_take(s, name, on_taken, r);
+	const struct op_call call = daemon_request_call(r, on_taken);
+	r->op = op_snapshot(&call, name);
 }
 
 static void write_listed(struct json_writer *w, const struct daemon_request *r, void *arg, const char *id)
@@ -90,46 +81,31 @@ void handle_snapshots(struct daemon_request *r)
 
 /* ---- one ---- */
 
-static void on_dropped(void *arg, struct snapshot *s, const struct err *e)
+static void on_dropped(void *arg, const struct op_result *result)
 {
-	struct daemon_request *r = arg;
-	(void)s;
-	if (r->x && e)
-		daemon_request_error(r, e);
-	else if (r->x)
+	struct daemon_request *r = daemon_request_done(arg);
+	if (result->err)
+		daemon_request_error(r, result->err);
+	else
 		daemon_request_empty(r);
-	daemon_request_release(r);
-}
-
-struct snapshot *daemon_request_snapshot(struct daemon_request *r, struct str text)
-{
-	struct err e;
-	struct snapshot *s = snapshot_find(r->daemon, r->match.id, text);
-	if (!s) {
-		err_set(&e, ERRC_SNAPSHOT_NOT_FOUND, "sandbox '%s' has no snapshot '%.*s'", r->match.id,
-			(int)(text.n < 80 ? text.n : 80), text.p);
-		daemon_request_error(r, &e);
-	}
-	return s;
-}
-
-static struct snapshot *named(struct daemon_request *r)
-{
-	return daemon_request_find(r) ? daemon_request_snapshot(r, str_of(r->match.snapshot)) : NULL;
 }
 
 void handle_snapshot_get(struct daemon_request *r)
 {
-	const struct snapshot *s = named(r);
+	struct str id = str_of(r->match.snapshot);
+	struct err e;
+	if (!daemon_request_find(r))
+		return;
+	const struct snapshot *s = snapshot_find(r->daemon, r->match.id, id);
 	if (s)
-		answer_snapshot(r, 200, s);
+		return answer_snapshot(r, 200, s);
+	err_set(&e, ERRC_SNAPSHOT_NOT_FOUND, "sandbox '%s' has no snapshot '%.*s'", r->match.id,
+		(int)(id.n < 80 ? id.n : 80), id.p);
+	daemon_request_error(r, &e);
 }
 
 void handle_snapshot_drop(struct daemon_request *r)
 {
-	struct snapshot *s = named(r);
-	if (!s || daemon_request_warden_is_away(r))
-		return;
-	daemon_request_hold(r);
-	snapshot_drop(s, on_dropped, r);
+	const struct op_call call = daemon_request_call(r, on_dropped);
+	r->op = op_snapshot_drop(&call, str_of(r->match.snapshot));
 }
