@@ -52,7 +52,8 @@ struct operation *op_snapshot_drop(const struct op_call *call, struct str id)
 	struct err e;
 	struct operation *op = xcalloc(1, sizeof *op);
 	op_begin(op, call, &kind);
-	struct snapshot *s = op_find(op->daemon, &op->caller, op->id, &e) ? snapshot_find(op->daemon, op->id, id) : NULL;
+	struct snapshot *s =
+		op_find(op->daemon, &op->caller, op->id, &e) ? snapshot_find(op->daemon, op->id, id) : NULL;
 	if (s && op_needs_warden(op, &e) == 0) {
 		snapshot_drop(s, on_dropped, op);
 		return op_begun(op);
