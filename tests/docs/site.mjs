@@ -49,6 +49,9 @@ function flaws() {
 }
 
 async function search(page, say) {
+  /* What is typed before the index is there may never be looked for. */
+  await page.locator('input.md-search__input').click();
+  await page.waitForFunction(() => /Type to start/.test(document.querySelector('.md-search-result__meta')?.textContent ?? ''));
   await page.locator('input.md-search__input').fill('snapshot');
   const result = page.locator('.md-search-result__link').first();
   await result.waitFor();

@@ -387,7 +387,8 @@ def test_sizes_are_those_of_the_disk(atoll):
     found = usage(atoll)["usage"]
     assert found["bytes"] == disk(atoll)
     # What a prune would free is what it frees; what it says is what the disk has more afterwards.
-    assert atoll.request("DELETE", "/v1/images/big").json()["bytes"] == 0, "the cached steps still need the layers"
+    # Small layers of other tests may have become old enough.
+    assert atoll.request("DELETE", "/v1/images/big").json()["bytes"] < 1 << 20, "the cached steps still need the layers"
 
     # Layers that were made in the last seconds are left alone: both are old enough when all of it counts.
     wait_for(lambda: usage(atoll)["usage"]["reclaimableBytes"] >= 7 << 20, "the layers to be old enough")
