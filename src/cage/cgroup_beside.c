@@ -56,7 +56,7 @@ int cgroup_open_background(const struct cgroups *c)
 static int open_in(const struct cgroups *c, enum cgroup_controller k, const char *name)
 {
 	bool v1 = c->v1[k] >= 0;
-	auto_fd int dir = open_group(v1 ? c->v1[k] : c->unit >= 0 ? c->unit : c->v2, name);
+	auto_fd int dir = open_group(v1 ? c->v1[k] : c->in_service ? c->unit : c->v2, name);
 	if (dir < 0 || (k == CGROUP_CPU && put_weight(dir, v1, PROGRAM_WEIGHT) < 0))
 		return -1;
 	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -151,7 +151,7 @@ static void remove_group(int root, const char *name)
 
 void cgroup_remove_beside(const struct cgroups *c)
 {
-	const int dirs[] = {c->v2, c->unit, c->v1[CGROUP_MEMORY], c->v1[CGROUP_CPU]};
+	const int dirs[] = {c->v2, c->in_service ? c->unit : -1, c->v1[CGROUP_MEMORY], c->v1[CGROUP_CPU]};
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
 		for (size_t k = 0; dirs[i] >= 0 && k < ARRAY_LEN(beside); k++)
 			remove_group(dirs[i], beside[k]);
