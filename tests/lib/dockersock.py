@@ -62,6 +62,8 @@ class Docker:
             assert self.ask("DELETE", f"/containers/{c['Id']}?force=true")[0] == 204
         for tag in self.tags():
             assert self.ask("DELETE", "/images/" + urllib.parse.quote(tag, safe=""))[0] == 200
+        for volume in self.ask("GET", "/volumes")[1]["Volumes"]:
+            assert self.ask("DELETE", f"/volumes/{volume['Name']}")[0] == 204
 
     def state(self, name):
         status, about = self.ask("GET", f"/containers/{name}/json")
@@ -78,6 +80,7 @@ class Docker:
 @pytest.fixture
 def docker(daemon):
     d = Docker(daemon)
+    d.remove_all()  # what files of other suites left in the daemon that all share
     yield d
     d.remove_all()
 
